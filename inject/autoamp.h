@@ -9,8 +9,9 @@
  *     autoamp_pop();
  *
  * Regions belong to the thread that pushes them, and nest; a new thread starts without regions. When a region opens, it
- * takes unset fields from the enclosing region of its thread, or else from the configuration. AUTOAMP_ENABLED=0 and
- * AUTOAMP_LEVEL=O0 in the environment override every region. */
+ * takes unset fields from the enclosing region of its thread, or else from the configuration. A region of one device
+ * neither changes the calls on the other one nor encloses its regions. AUTOAMP_ENABLED=0 and AUTOAMP_LEVEL=O0 in the
+ * environment override every region. */
 #ifndef AUTOAMP_H
 #define AUTOAMP_H
 
@@ -42,11 +43,14 @@ typedef struct autoamp_region {
 	const char *custom_white_list; /* added to the enclosing list; its names leave the other list */
 	const char *custom_black_list;
 	const char *threads; /* "current", or "all": all threads without an open region, until this one ends */
+	/* "cuda", or "cpu" for calls of a CPU BLAS: the region applies to these calls only; null: all. The struct may end
+	 * before this member. */
+	const char *device;
 } autoamp_region;
 
 #define AUTOAMP_REGION                                                                                                 \
 	{                                                                                                                  \
-		sizeof(autoamp_region), 0, AUTOAMP_SAME, AUTOAMP_SAME, 0, 0, 0, 0, 0, 0                                        \
+		sizeof(autoamp_region), 0, AUTOAMP_SAME, AUTOAMP_SAME, 0, 0, 0, 0, 0, 0, 0                                     \
 	}
 
 #ifdef AUTOAMP_IMPLEMENTATION /* the library itself */
@@ -83,11 +87,13 @@ AUTOAMP_FUNCTION(int, autoamp_enter, (const autoamp_region *region, size_t *numb
 AUTOAMP_FUNCTION(int, autoamp_leave, (size_t number), (number), 0);
 /* Lowers nothing outside of regions from now on, on all threads, if AUTOAMP_SCOPE is `auto`; otherwise no effect. */
 AUTOAMP_FUNCTION(int, autoamp_require_regions, (void), (), 0);
-/* Writes the current settings of this thread's calls to `region`, whose size must be set. The texts live as long as the
- * process. */
+/* The same for the calls on one device, "cuda" or "cpu"; null: all. */
+AUTOAMP_FUNCTION(int, autoamp_require_regions_of, (const char *device), (device), 0);
+/* Writes the current settings of this thread's calls to `region`, whose size and device must be set. A null device is
+ * CUDA, or the CPU if only CPU calls are intercepted. The texts live as long as the process. */
 AUTOAMP_FUNCTION(int, autoamp_current, (autoamp_region * region), (region), AUTOAMP_UNKNOWN);
-/* 1: autoamp is loaded and may lower calls of this thread now. Before the first call or region, the answer depends only
- * on AUTOAMP_ENABLED and AUTOAMP_SCOPE in the environment. */
+/* 1: autoamp is loaded and may lower calls of this thread now, on any device. Before the first call or region, the
+ * answer depends only on AUTOAMP_ENABLED and AUTOAMP_SCOPE in the environment. */
 AUTOAMP_FUNCTION(int, autoamp_active, (void), (), 0);
 /* The error of this thread's last push, as text; null or "": no error. */
 AUTOAMP_FUNCTION(const char *, autoamp_error, (void), (), 0);

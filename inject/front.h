@@ -13,13 +13,13 @@ namespace autoamp::front {
 // One block per thread, zero at the start, at most 64 bytes. Owned by the front: its memory is reserved before main, so
 // initial-exec access cannot run out of space, and the dlsym hook can read `depth`.
 struct ThreadBlock {
-	int depth;         // > 0 inside a wrapper: dlsym and calls bypass interception
-	int resolving;     // > 0 between autoamp_front_hold_forks and autoamp_front_release_forks
-	void *core;        // per-thread state of the core
-	void *regions;     // open regions of this thread, owned by the core; null: none so far
-	unsigned region;   // number of the region of its calls, given by the core; 0: the process configuration
-	unsigned epoch;    // epoch of the regions shared by all threads; if it differs, `region` is out of date
-	void *callerState; // base::CallerState of the call in progress, owned by the core; null: none
+	int depth;          // > 0 inside a wrapper: dlsym and calls bypass interception
+	int resolving;      // > 0 between autoamp_front_hold_forks and autoamp_front_release_forks
+	void *core;         // per-thread state of the core
+	void *regions;      // open regions of this thread, owned by the core; null: none so far
+	unsigned region[2]; // region numbers of its CUDA calls and CPU calls, given by the core; 0: the configuration
+	unsigned epoch;     // epoch of the regions shared by all threads; if it differs, `region` is out of date
+	void *callerState;  // base::CallerState of the call in progress, owned by the core; null: none
 };
 static_assert(sizeof(ThreadBlock) <= 64);
 
@@ -28,7 +28,7 @@ static_assert(sizeof(ThreadBlock) <= 64);
 struct Regions {
 	decltype(&autoamp_enter) enter;
 	decltype(&autoamp_leave) leave;
-	decltype(&autoamp_require_regions) require;
+	decltype(&autoamp_require_regions_of) require; // null: for all devices
 	decltype(&autoamp_current) current;
 	decltype(&autoamp_active) active;
 	decltype(&autoamp_error) error;
@@ -57,7 +57,7 @@ struct Core {
 	const Scalers *scalers; // null: this core has none
 };
 
-constexpr unsigned abi = 10;
+constexpr unsigned abi = 11;
 
 // Copies of a BLAS that a lookup by name can lead to, after number 0, which is the copy that the loader binds the
 // caller to.

@@ -35,8 +35,13 @@ extern "C" int autoamp_pop()
 
 extern "C" int autoamp_require_regions()
 {
+	return autoamp_require_regions_of(nullptr);
+}
+
+extern "C" int autoamp_require_regions_of(const char *device)
+{
 	const Regions *const regions = regionsOf(true);
-	return regions ? regions->require() : load(decision) ? 0 : AUTOAMP_UNKNOWN;
+	return regions ? regions->require(device) : load(decision) ? 0 : AUTOAMP_UNKNOWN;
 }
 
 extern "C" int autoamp_current(autoamp_region *region)

@@ -77,7 +77,8 @@ struct Routine<slot, describe> {
 		if (!isBatch && __builtin_expect(thread && !autoamp_front_thread.depth, 1)) {
 			const auto &memo = thread->blasMemos[core::placeOfBlas(describe(false, args...), slot, address)];
 			const op::BlasCall call = describe(memo.isWide, args...);
-			if (__builtin_expect(core::isSame(memo, call, slot, address, core::contextOf(*thread)), 1)) {
+			if (__builtin_expect(
+			        core::isSame(memo, call, slot, address, core::contextOf(*thread, core::DeviceType::cpu)), 1)) {
 				const auto function = reinterpret_cast<Function *>(memo.original);
 				if (!memo.cell)
 					return function(args...);

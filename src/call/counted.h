@@ -37,7 +37,7 @@ template <unsigned index>
 [[gnu::always_inline]] inline trace::Cell *findCounted(const Thread &thread, const op::Entry &entry, const void *caller,
                                                        const op::PlainCall &call)
 {
-	const Thread::Counted key = keyOfCounted(call, index, caller, contextOf(thread));
+	const Thread::Counted key = keyOfCounted(call, index, caller, contextOf(thread, DeviceType::cuda));
 	const Thread::Counted &known = thread.counted[placeOfCounted(key)];
 	// Without branches: the key nearly always matches.
 	uint64_t difference = (reinterpret_cast<uintptr_t>(known.caller) ^ reinterpret_cast<uintptr_t>(key.caller)) |

@@ -31,8 +31,13 @@ op::Status dispatch(core::Process &process, const op::Entry &entry, const Interc
 
 	// Describe the call.
 	const core::CaptureCall captured(*thread);
-	const core::CallInfo info = {
-	    process, *thread, entry, interception, caller, core::contextOf(*thread), captured.isRecorded()};
+	const core::CallInfo info = {process,
+	                             *thread,
+	                             entry,
+	                             interception,
+	                             caller,
+	                             core::contextOf(*thread, core::deviceTypeOf(entry.library)),
+	                             captured.isRecorded()};
 	core::DescribedCall described = core::describe(info, call);
 	// The decision was made at the first call of the signature and never changes.
 	core::Site &site = *described.site;

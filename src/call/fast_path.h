@@ -142,7 +142,7 @@ findCached(const Thread &thread, unsigned index, const op::Entry &entry, const v
 	const Thread::Caller &caller = placeOf(thread, address);
 	if (caller.address != address || caller.answer.kind == CallerKind::vendor || !thread.cublas)
 		return nullptr;
-	const uint32_t context = contextOf(thread);
+	const uint32_t context = contextOf(thread, DeviceType::cuda);
 	uint64_t hashed[Key::size] = {};
 	hashed[Key::size - 1] = uint64_t{context} << 8; // the part of the state that is known before the handle is queried
 	eachWord(

@@ -8,9 +8,9 @@
 namespace autoamp::core {
 
 // 24 bits, the space in a Key: the class of the thread's name in the lowest 8, then the region.
-inline uint32_t contextOf(const Thread &thread)
+inline uint32_t contextOf(const Thread &thread, DeviceType type)
 {
-	return thread.nameClass | currentRegion() << 8;
+	return thread.nameClass | currentRegion(type) << 8;
 }
 static_assert(regionBits <= 16);
 // The part of the context that decisions depend on: without the range that no rule names.

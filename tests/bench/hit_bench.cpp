@@ -39,7 +39,7 @@ struct Known {
 		        entry,
 		        interception,
 		        core::callerOf(*thread, interception.returnAddress),
-		        core::contextOf(*thread),
+		        core::contextOf(*thread, core::DeviceType::cuda),
 		        true};
 	}
 

@@ -29,7 +29,8 @@ def state(device="cpu"):
 class Autocast(unittest.TestCase):
     def setUp(self):
         self.assertFalse(autoamp.is_loaded())
-        next(autoamp._warnings_left, None)  # without the warning of test_one_warning
+        for texts in autoamp._warnings_left.values():  # without the warnings of test_one_warning_for_each_device
+            next(texts, None)
 
     def tearDown(self):
         self.assertEqual((state(), state("xpu")), ((False, "bfloat16"), (False, "float16")))
@@ -117,18 +118,19 @@ class Autocast(unittest.TestCase):
         self.assertEqual((Model().forward(2), Model.static(), Model.forward.__doc__), ([True] * 3, True, "Text."))
         self.assertEqual((next(generator()), asyncio.run(coroutine())), (False, False))  # as in torch
 
-    def test_one_warning(self):
-        autoamp._warnings_left = iter([True])
+    def test_one_warning_for_each_device(self):
+        autoamp._warnings_left = {device: iter([text]) for device, text in autoamp._ABSENT.items()}
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            with autocast("cpu"):
+            with autocast("xpu"), autocast("cuda", enabled=False), autocast("cpu", enabled=False):
                 self.assertEqual(caught, [])
             autocast()(lambda: None)()
             for _ in range(3):
-                with autocast("cuda", enabled=False), autocast():
+                with autocast(), autocast("cpu"):
                     pass
-        self.assertEqual([(each.category, each.filename) for each in caught], [(UserWarning, __file__)])
+        self.assertEqual([(each.category, each.filename) for each in caught], [(UserWarning, __file__)] * 2)
         self.assertIn("autoamp is not in this process", str(caught[0].message))
+        self.assertIn("autoamp for the CPU is not in this process", str(caught[1].message))
 
     def test_custom_functions(self):
         class Function:

@@ -9,6 +9,7 @@
 #include "src/state/stage.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <utility>
 
@@ -23,13 +24,31 @@ int refuse(Stack &stack, int status, const std::string &why)
 	return status;
 }
 
+using Policies = PerDeviceType<const Policy *>;
+
+// A struct of an earlier version ends before `device`. In one of a later version, unknown fields must be zero.
+constexpr size_t leastSize = offsetof(autoamp_region, device);
+
+constexpr const char *deviceNames[] = {"cuda", "cpu"};
+
+bool isKnown(const char *device)
+{
+	const auto is = [device](const char *name) { return !std::strcmp(device, name); };
+	return !device || std::any_of(std::begin(deviceNames), std::end(deviceNames), is);
+}
+
+bool covers(const char *device, DeviceType type)
+{
+	return !device || !std::strcmp(device, deviceNames[static_cast<unsigned>(type)]);
+}
+
 // Writes the requested settings to `key`, so that an equal request need not be resolved again.
-void appendKey(const autoamp_region &region, const Policy *around, std::string &key)
+void appendKey(const autoamp_region &region, const Policies &around, std::string &key)
 {
 	key.assign(reinterpret_cast<const char *>(&around), sizeof around);
 	for (const int &flag : {region.enabled, region.use_promote})
 		key.append(reinterpret_cast<const char *>(&flag), sizeof flag);
-	for (const char *text : {region.name, region.threads, region.dtype, region.level, region.lists,
+	for (const char *text : {region.name, region.threads, region.device, region.dtype, region.level, region.lists,
 	                         region.custom_white_list, region.custom_black_list}) {
 		key += text ? '+' : '-';
 		key.append(text ? text : "").push_back('\0');
@@ -37,12 +56,14 @@ void appendKey(const autoamp_region &region, const Policy *around, std::string &
 }
 
 // Returns the error, or an empty text.
-std::string resolve(const autoamp_region &region, const Policy &around, Memo &memo)
+std::string resolve(const autoamp_region &region, const Policies &around, Memo &memo)
 {
 	const auto is = [&region](const char *word) { return region.threads && !std::strcmp(region.threads, word); };
 	memo.isShared = is("all");
 	if (region.threads && !memo.isShared && !is("current"))
 		return "threads=" + std::string(region.threads) + ": bad value; accepted: current, all";
+	if (!isKnown(region.device))
+		return "device=" + std::string(region.device) + ": bad value; accepted: cuda, cpu";
 	policy::Change changes[std::size(regionFields)];
 	size_t count = 0;
 	std::string flags[2];
@@ -55,23 +76,24 @@ std::string resolve(const autoamp_region &region, const Policy &around, Memo &me
 		}
 	}
 	memo.name = region.name ? nameOf(region.name, true) : nullptr;
-	memo.policy = &around;
-	if (count == 0)
-		return {};
-	const policy::ParsedOptions parsed = policy::changed(around.options, {changes, count}, entryNames());
-	if (!parsed.error.empty())
-		return parsed.error;
-	Policy made = policyOf(parsed.options);
-	if (const Policy &base = configuration()->base; made.key == base.key) {
-		memo.policy = &base;
-		return {};
+	memo.policies = {}, memo.isLimited = false;
+	for (const DeviceType type : deviceTypes) {
+		if (!covers(region.device, type) || !isIntercepted(type))
+			continue;
+		memo.policies[type] = around[type];
+		if (count == 0)
+			continue;
+		const policy::ParsedOptions parsed = policy::changed(around[type]->options, {changes, count}, entryNames());
+		if (!parsed.error.empty())
+			return parsed.error;
+		memo.policies[type] = policyOf(parsed.options, type);
+		memo.isLimited |= !memo.policies[type];
 	}
-	memo.policy = internPolicy(std::move(made));
 	return {};
 }
 
 // The resolved request with the key of the stack, remembered or new.
-Memo &resolved(Stack &stack, const autoamp_region &region, const Policy &around, std::string &problem)
+Memo &resolved(Stack &stack, const autoamp_region &region, const Policies &around, std::string &problem)
 {
 	const size_t hash = std::hash<std::string>()(stack.key);
 	auto *const known = std::find_if(std::begin(stack.memos), std::end(stack.memos),
@@ -81,7 +103,7 @@ Memo &resolved(Stack &stack, const autoamp_region &region, const Policy &around,
 	Memo &memo = stack.memos[stack.oldestMemo++ % std::size(stack.memos)];
 	memo.key.clear();
 	problem = resolve(region, around, memo);
-	if (problem.empty() && memo.policy)
+	if (problem.empty() && !memo.isLimited)
 		memo.hash = hash, memo.key = stack.key;
 	return memo;
 }
@@ -94,29 +116,36 @@ int enterRegion(const autoamp_region *given, size_t *number)
 	Stack *const stack = thisStack();
 	if (!stack)
 		return AUTOAMP_TOO_MANY;
-	// A longer struct is of a later version: its unknown fields must be zero.
 	autoamp_region region = AUTOAMP_REGION;
 	const auto *const bytes = reinterpret_cast<const char *>(given);
-	if (!given || given->size < sizeof region ||
-	    std::any_of(bytes + sizeof region, bytes + given->size, [](char byte) { return byte != 0; }))
+	const auto isSet = [](char byte) { return byte != 0; };
+	if (!given || (given->size != leastSize && given->size < sizeof region) ||
+	    (given->size > sizeof region && std::any_of(bytes + sizeof region, bytes + given->size, isSet)))
 		return refuse(*stack, AUTOAMP_BAD_VALUE, "size: not that of a region of this version");
-	region = *given;
+	std::memcpy(&region, given, std::min(given->size, sizeof region));
 	// Regions for all threads do not enclose this one: they may end before it.
-	const Policy *around = stack->frames.empty() ? nullptr : stack->frames.back().all.policy;
-	around = around ? around : &configuration()->base;
+	Policies around;
+	for (const DeviceType type : deviceTypes) {
+		around[type] = stack->frames.empty() ? nullptr : stack->frames.back().all[type].policy;
+		around[type] = around[type] ? around[type] : &configuration()->base;
+	}
 	appendKey(region, around, stack->key);
 	std::string problem;
-	const Memo &memo = resolved(*stack, region, *around, problem);
+	const Memo &memo = resolved(*stack, region, around, problem);
 	if (!problem.empty())
 		return refuse(*stack, AUTOAMP_BAD_VALUE, problem);
-	const Region own = {memo.policy, memo.name ? memo.name->patterns : 0, memo.name ? memo.name->text : nullptr};
-	if (!own.policy || stack->frames.size() >= depthLimit)
+	if (memo.isLimited || stack->frames.size() >= depthLimit)
 		return refuse(*stack, AUTOAMP_TOO_MANY, "too many regions are open, or too many different regions were opened");
 	Frame frame = {};
-	frame.own = own;
-	if (memo.isShared && !(frame.ticket = share(own)))
+	bool isEnabled = false;
+	for (const DeviceType type : deviceTypes)
+		if (const Policy *const policy = memo.policies[type]) {
+			frame.own[type] = {policy, memo.name ? memo.name->patterns : 0, memo.name ? memo.name->text : nullptr};
+			isEnabled |= policy->options.enabled;
+		}
+	if (memo.isShared && !(frame.ticket = share(frame.own)))
 		return refuse(*stack, AUTOAMP_TOO_MANY, "too many regions are open for all threads");
-	if (own.policy->options.enabled)
+	if (isEnabled)
 		wakeProcess();
 	static std::atomic<size_t> count{0};
 	frame.number = ++count;
@@ -142,14 +171,18 @@ int leaveRegion(size_t number)
 	return 0;
 }
 
-int requireRegions()
+int requireRegions(const char *device)
 {
 	if (!configuration())
 		return 0;
+	if (!isKnown(device))
+		return AUTOAMP_BAD_VALUE;
 	const base::CallerState callerState;
 	if (configuration()->base.options.scope == policy::Scope::automatic) {
 		watchForks();
-		requireRegion();
+		for (const DeviceType type : deviceTypes)
+			if (covers(device, type))
+				requireRegion(type);
 	}
 	return 0;
 }
@@ -158,16 +191,26 @@ int describeRegion(autoamp_region *region)
 {
 	if (!configuration())
 		return AUTOAMP_UNKNOWN;
-	if (!region || region->size < sizeof *region)
+	if (!region || region->size < leastSize)
 		return AUTOAMP_BAD_VALUE;
-	const Region &current = regionAt(currentRegion());
+	const char *const device = region->size < sizeof *region ? nullptr : region->device;
+	if (!isKnown(device))
+		return AUTOAMP_BAD_VALUE;
+	const auto *const type = std::find_if(std::begin(deviceTypes), std::end(deviceTypes), [device](DeviceType each) {
+		return covers(device, each) && isIntercepted(each);
+	});
+	if (type == std::end(deviceTypes))
+		return AUTOAMP_UNKNOWN;
+	const Region &current = regionAt(currentRegion(*type));
 	for (const auto &[variable, text, flag] : regionFields)
 		for (size_t i = 0; i < policy::optionTable().size(); i++)
 			if (!std::strcmp(policy::optionTable()[i].name, variable)) {
 				const std::string &value = current.policy->options.value[i];
 				flag ? void(region->*flag = value != "0") : void(region->*text = value.c_str());
 			}
-	region->dtype = op::name(current.policy->options.dtype); // by its main name, not an alias
+	const policy::Options &options = current.policy->options;
+	// By its main name, not an alias.
+	region->dtype = op::name(*type == DeviceType::cpu ? options.dtypeOnCpu : options.dtype);
 	region->enabled = !current.policy->state.isRegionOff;
 	region->name = current.name;
 	region->threads = "current";
@@ -178,8 +221,10 @@ int isActive()
 {
 	if (!configuration())
 		return 0;
-	const policy::State &state = regionAt(currentRegion()).policy->state;
-	return !state.isRegionOff && !state.observeOnly;
+	return std::any_of(std::begin(deviceTypes), std::end(deviceTypes), [](DeviceType type) {
+		const policy::State &state = regionAt(currentRegion(type)).policy->state;
+		return isIntercepted(type) && !state.isRegionOff && !state.observeOnly;
+	});
 }
 
 const char *lastError()

@@ -43,7 +43,7 @@ uint32_t regionCount = 1; // 0 is the process itself
 uint32_t rangedCount = 0;
 
 struct Tables {
-	std::unordered_map<std::string, Policy> policies; // by key
+	PerDeviceType<std::unordered_map<std::string, Policy>> policies; // by key
 	std::unordered_map<std::string, RangeName> names;
 	std::unordered_map<std::string, RangeName> ranges;       // names that no rule matches
 	std::map<std::pair<uint64_t, bool>, RangeName> nameless; // by patterns, and whether it is a capture range
@@ -94,25 +94,42 @@ void unlockRegions()
 	pthread_mutex_unlock(&mutex);
 }
 
-Policy policyOf(const policy::Options &options)
+bool isIntercepted(DeviceType type)
 {
-	Policy policy = {options, policy::State(options), {}};
+	return type == DeviceType::cuda ? autoamp_front_original != nullptr : autoamp_cpu_original != nullptr;
+}
+
+namespace {
+
+Policy makePolicy(const policy::Options &options)
+{
+	Policy policy = {options, policy::State(options)};
 	policy.state.enabled = true;
 	policy.state.isRegionOff = !options.enabled;
-	// The key contains what a region can change. All aliases of a value give the same key.
+	return policy;
+}
+
+// The settings that a region can change: options with equal keys make equal decisions about calls of this type. All
+// aliases of a value give the same key.
+std::string keyOf(const policy::Options &options, DeviceType type)
+{
+	std::string key;
+	const op::Dtype dtype = type == DeviceType::cpu ? options.dtypeOnCpu : options.dtype;
 	for (const auto &[variable, text, flag] : regionFields)
 		for (size_t i = 0; i < policy::optionTable().size(); i++)
 			if (const policy::OptionRow &row = policy::optionTable()[i];
 			    row.type == policy::ValueType::choice && !std::strcmp(row.name, variable))
-				(policy.key += text == &autoamp_region::dtype ? op::name(options.dtype) : options.value[i]) += ' ';
+				(key += text == &autoamp_region::dtype ? op::name(dtype) : options.value[i]) += ' ';
 	for (const policy::NameSet *set : {&options.customWhite, &options.customBlack}) {
-		policy.key += std::to_string(set->ops); // not the names: the later of two lists takes its names from the other
+		key += std::to_string(set->ops); // not the names: the later of two lists takes its names from the other
 		for (const uint64_t word : set->entries)
-			policy.key += ',' + std::to_string(word);
-		policy.key += ';';
+			key += ',' + std::to_string(word);
+		key += ';';
 	}
-	return policy;
+	return key;
 }
+
+} // namespace
 
 const Configuration *configuration()
 {
@@ -134,7 +151,7 @@ const Configuration *configuration()
 		// AUTOAMP_ENABLED=0 in a file applies only outside of regions.
 		if (!parsed.options.enabled && parsed.options.originOf(policy::Option::enabled) == policy::Origin::environment)
 			return nullptr;
-		auto *const made = new Configuration{policyOf(parsed.options), policyOf(parsed.options), {}};
+		auto *const made = new Configuration{makePolicy(parsed.options), makePolicy(parsed.options), {}};
 		made->outside.state.isRegionOff = true;
 		made->none.policy = parsed.options.scope == policy::Scope::regions ? &made->outside : &made->base;
 		return made;
@@ -211,14 +228,17 @@ uint32_t idOf(const Region &wanted)
 	return isNamed ? idOf({wanted.policy, 0, nullptr}) : 0;
 }
 
-const Policy *internPolicy(Policy policy)
+const Policy *policyOf(const policy::Options &options, DeviceType type)
 {
+	const Policy &base = configuration()->base;
+	const std::string key = keyOf(options, type);
+	if (key == keyOf(base.options, type))
+		return &base;
 	const RegionLock lock;
-	auto &all = tables().policies;
-	const std::string key = policy.key;
+	auto &all = tables().policies[type];
 	const auto known = all.find(key);
 	return known != all.end()         ? &known->second
-	       : all.size() < policyLimit ? &all.emplace(key, std::move(policy)).first->second
+	       : all.size() < policyLimit ? &all.emplace(key, makePolicy(options)).first->second
 	                                  : nullptr;
 }
 

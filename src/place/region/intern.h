@@ -4,16 +4,33 @@
 #include "inject/front.h"
 #include "src/policy/decide.h"
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace autoamp::core {
 
+// A front intercepts the calls on devices of one type. Each type has its own region at any time, so that a region of
+// one type does not split the sites of the other one.
+enum class DeviceType : unsigned { cuda, cpu };
+inline constexpr DeviceType deviceTypes[] = {DeviceType::cuda, DeviceType::cpu};
+template <typename Value>
+struct PerDeviceType : std::array<Value, std::size(deviceTypes)> {
+	using Base = std::array<Value, std::size(deviceTypes)>;
+	Value &operator[](DeviceType type) { return Base::operator[](static_cast<unsigned>(type)); }
+	const Value &operator[](DeviceType type) const { return Base::operator[](static_cast<unsigned>(type)); }
+};
+static_assert(std::size(deviceTypes) == sizeof front::ThreadBlock::region / sizeof(unsigned));
+constexpr DeviceType deviceTypeOf(op::Library library)
+{
+	return library == op::Library::blas ? DeviceType::cpu : DeviceType::cuda;
+}
+bool isIntercepted(DeviceType type); // its front is in this process
+
 struct Policy {
 	policy::Options options;
 	policy::State state;
-	std::string key; // policies with equal keys make equal decisions
 };
 
 // All open regions and ranges of a call, merged. Never changed or freed; at most 2^regionBits.
@@ -55,8 +72,9 @@ inline constexpr RegionField regionFields[] = {
     {"AUTOAMP_CUSTOM_WHITE_LIST", &autoamp_region::custom_white_list, nullptr},
     {"AUTOAMP_CUSTOM_BLACK_LIST", &autoamp_region::custom_black_list, nullptr},
     {"AUTOAMP_USE_PROMOTE", nullptr, &autoamp_region::use_promote}};
-Policy policyOf(const policy::Options &options);
-const Policy *internPolicy(Policy policy); // null: there are too many
+// The policy of calls of this type with these options: Configuration::base if they decide as it does. Null: there
+// are too many.
+const Policy *policyOf(const policy::Options &options, DeviceType type);
 
 // A name and its users: rules, the capture range, the trace. Never freed.
 struct RangeName {

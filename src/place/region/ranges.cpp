@@ -26,10 +26,11 @@ int pushRange(uint64_t domain, const RangeName *name)
 	const int level = levelOf(*stack, domain);
 	Frame frame = {};
 	frame.domain = domain;
-	if (name && name->patterns)
-		frame.own = {nullptr, name->patterns, name->text};
-	else if (name)
-		frame.own.range = name->text;
+	for (Region &own : frame.own)
+		if (name && name->patterns)
+			own = {nullptr, name->patterns, name->text};
+		else if (name)
+			own.range = name->text;
 	frame.isRange = name;
 	frame.above = !name;
 	Frame *const below = innermost(*stack, domain);

@@ -6,7 +6,7 @@ namespace autoamp::core {
 
 constinit std::atomic<unsigned> regionEpoch{0};
 constinit std::atomic<bool> isShared{false};
-constinit std::atomic<bool> isRegionRequired{false};
+constinit PerDeviceType<std::atomic<bool>> isRegionRequired{};
 
 constexpr size_t sharedLimit = 256;
 
@@ -22,12 +22,12 @@ void shareOthers()
 	regionEpoch++;
 }
 
-void requireRegion()
+void requireRegion(DeviceType type)
 {
-	if (isRegionRequired)
+	if (isRegionRequired[type])
 		return;
 	const RegionLock lock;
-	isRegionRequired = true;
+	isRegionRequired[type] = true;
 	regionEpoch++;
 }
 
@@ -48,7 +48,7 @@ void renewRange()
 	shareOthers();
 }
 
-uint64_t share(const Region &part)
+uint64_t share(const PerDeviceType<Region> &part)
 {
 	const RegionLock lock;
 	Shared &all = shared();

@@ -17,7 +17,7 @@ extern std::atomic<unsigned> regionEpoch;
 struct Shared {
 	struct Part {
 		uint64_t ticket;
-		Region region;
+		PerDeviceType<Region> region;
 	};
 	std::vector<Part> regions; // for all threads, in the order in which they were opened
 	// NVTX ranges of the process, by ticket. A program may open thousands: `range` caches their combination.
@@ -33,14 +33,15 @@ struct Shared {
 Shared &shared();                  // under the lock
 extern std::atomic<bool> isShared; // a region or range for all threads is open
 
-extern std::atomic<bool> isRegionRequired; // calls outside of regions are not lowered: AUTOAMP_SCOPE=auto
+// Calls outside of regions are not lowered: AUTOAMP_SCOPE=auto.
+extern PerDeviceType<std::atomic<bool>> isRegionRequired;
 
-void requireRegion(); // sets isRegionRequired
-void shareOthers();   // under the lock, after a change: updates isShared and regionEpoch
-void renewRange();    // under the lock, after a change of the ranges: merges them into Shared::range
+void requireRegion(DeviceType type); // sets isRegionRequired
+void shareOthers();                  // under the lock, after a change: updates isShared and regionEpoch
+void renewRange();                   // under the lock, after a change of the ranges: merges them into Shared::range
 
 // Returns the ticket of the region, or 0 if there are too many. The thread must have a stack (thisStack()).
-uint64_t share(const Region &part);
+uint64_t share(const PerDeviceType<Region> &part);
 void unshare(uint64_t ticket);
 
 } // namespace autoamp::core

@@ -53,43 +53,48 @@ Region above(const Region &below, const Region &own)
 	        own.name || own.range ? own.range : below.range};
 }
 
-// The merged region of a thread's calls: its own regions and the ranges of the process. A thread without own regions
-// uses the regions for all threads.
-Region together(const Region &own)
+// The merged region of a thread's calls on one type: its own regions and the ranges of the process. A thread without
+// own regions uses the regions for all threads.
+Region together(const Region &own, DeviceType type)
 {
 	Region all;
 	if (isShared) {
 		const RegionLock lock;
 		const Shared &others = shared();
-		const bool isCovered = !own.policy && !others.regions.empty();
+		uint64_t innermost = 0; // ticket of a region for all threads
 		for (const Shared::Part &each : others.regions)
-			if (isCovered)
-				all = above(all, each.region);
-		const bool isRangeInner =
-		    !isCovered || others.ranges.empty() || others.ranges.rbegin()->first > others.regions.back().ticket;
+			if (!own.policy && each.region[type].policy)
+				all = above(all, each.region[type]), innermost = each.ticket;
+		const bool isRangeInner = !innermost || others.ranges.empty() || others.ranges.rbegin()->first > innermost;
 		all = isRangeInner ? above(all, others.range) : above(others.range, all);
 	}
 	all = above(all, own);
 	const Configuration &known = *configuration();
 	if (!all.policy)
-		all.policy = all.patterns ? &known.base : isRegionRequired ? &known.outside : known.none.policy;
+		all.policy = all.patterns ? &known.base : isRegionRequired[type] ? &known.outside : known.none.policy;
 	return all;
 }
 
-void settle(Stack &stack)
+PerDeviceType<uint32_t> idsOf(const PerDeviceType<Region> &own)
+{
+	PerDeviceType<uint32_t> ids;
+	for (const DeviceType type : deviceTypes)
+		ids[type] = isIntercepted(type) ? idOf(together(own[type], type)) : 0;
+	return ids;
+}
+
+// `stack`: null if the thread has none.
+void settle(Stack *stack)
 {
 	front::ThreadBlock &block = autoamp_front_thread;
 	block.epoch = regionEpoch.load(std::memory_order_acquire);
-	if (stack.frames.empty()) {
-		block.region = idOf(together({}));
-		return;
+	Frame *const frame = stack && !stack->frames.empty() ? &stack->frames.back() : nullptr;
+	if (frame && frame->epoch != block.epoch) {
+		frame->ids = idsOf(frame->all);
+		frame->epoch = block.epoch;
 	}
-	Frame &frame = stack.frames.back();
-	if (frame.epoch != block.epoch) {
-		frame.id = idOf(together(frame.all));
-		frame.epoch = block.epoch;
-	}
-	block.region = frame.id;
+	const PerDeviceType<uint32_t> ids = frame ? frame->ids : idsOf({});
+	std::copy(ids.begin(), ids.end(), block.region);
 }
 
 void pileUp(Stack &stack, size_t from)
@@ -98,7 +103,8 @@ void pileUp(Stack &stack, size_t from)
 		Frame &frame = stack.frames[i];
 		frame.below = std::exchange(stack.tops[frame.domain], i + 1);
 		frame.level = frame.below ? stack.frames[frame.below - 1].height() : 0;
-		frame.all = above(i ? stack.frames[i - 1].all : Region{}, frame.own);
+		for (const DeviceType type : deviceTypes)
+			frame.all[type] = above(i ? stack.frames[i - 1].all[type] : Region{}, frame.own[type]);
 		frame.epoch = regionEpoch.load(std::memory_order_relaxed) - 1;
 	}
 }
@@ -136,7 +142,7 @@ void push(Stack &stack, const Frame &frame)
 {
 	stack.frames.push_back(frame);
 	pileUp(stack, stack.frames.size() - 1);
-	settle(stack);
+	settle(&stack);
 }
 
 Frame *innermost(Stack &stack, uint64_t domain)
@@ -156,7 +162,7 @@ void remove(Stack &stack, const Frame *frame)
 		stack.tops[stack.frames[i].domain] = stack.frames[i].below;
 	stack.frames.erase(stack.frames.begin() + static_cast<std::ptrdiff_t>(place));
 	pileUp(stack, place);
-	settle(stack);
+	settle(&stack);
 }
 
 int levelOf(Stack &stack, uint64_t domain)
@@ -168,12 +174,7 @@ int levelOf(Stack &stack, uint64_t domain)
 void renewRegion()
 {
 	const base::CallerState callerState;
-	if (Stack *const stack = knownStack()) {
-		settle(*stack);
-	} else {
-		autoamp_front_thread.epoch = regionEpoch.load(std::memory_order_acquire);
-		autoamp_front_thread.region = idOf(together({}));
-	}
+	settle(knownStack());
 }
 
 } // namespace autoamp::core

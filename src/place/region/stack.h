@@ -1,4 +1,4 @@
-// The open regions and NVTX ranges of a thread, and the merged region of its calls. All functions use those of the
+// The open regions and NVTX ranges of a thread, and the merged regions of its calls. All functions use those of the
 // calling thread.
 #pragma once
 
@@ -8,30 +8,31 @@
 
 namespace autoamp::core {
 
-void renewRegion(); // updates the region of the calling thread
+void renewRegion(); // updates the regions of the calling thread
 
-// The id of the region of calls that the calling thread makes now.
-[[gnu::always_inline]] inline uint32_t currentRegion()
+// The id of the region of calls on devices of this type that the calling thread makes now.
+[[gnu::always_inline]] inline uint32_t currentRegion(DeviceType type)
 {
 	const front::ThreadBlock &block = autoamp_front_thread;
 	if (__builtin_expect(block.epoch != regionEpoch.load(std::memory_order_relaxed), 0))
 		renewRegion();
-	return block.region;
+	return block.region[static_cast<unsigned>(type)];
 }
 struct Frame {
 	uint64_t domain; // domain whose pop ends it; 0: autoamp.h
-	Region own;      // no policy: an NVTX range
+	// No policy: an NVTX range, or a region of the other type.
+	PerDeviceType<Region> own;
 	bool isRange;    // an NVTX range that has a user
 	bool isCapture;  // an NVTX range that matches the capture range
 	uint64_t ticket; // ticket of a region shared by all threads; 0: not shared
 	unsigned above;  // number of open ranges of the domain without a user that were opened after this frame
 	size_t number;   // number of a region, with which it can be ended
 	// pileUp() and settle() set the members below.
-	size_t below; // 1 + index of the next lower frame of the domain; 0: none
-	int level;    // number of ranges of the domain that are open below
-	Region all;   // merged with all frames below
-	uint32_t id;
-	unsigned epoch; // epoch of `id`; if it differs from regionEpoch, `id` is out of date
+	size_t below;              // 1 + index of the next lower frame of the domain; 0: none
+	int level;                 // number of ranges of the domain that are open below
+	PerDeviceType<Region> all; // merged with all frames below
+	PerDeviceType<uint32_t> ids;
+	unsigned epoch; // epoch of `ids`; if it differs from regionEpoch, they are out of date
 
 	int height() const { return level + static_cast<int>(above) + isRange; }
 };
@@ -39,9 +40,9 @@ struct Frame {
 struct Memo {
 	size_t hash = 0; // of the key
 	std::string key;
-	const Policy *policy = nullptr;
+	PerDeviceType<const Policy *> policies = {}; // null: not changed
 	const RangeName *name = nullptr;
-	bool isShared = false;
+	bool isShared = false, isLimited = false; // isLimited: there are too many policies
 };
 
 struct Stack {

@@ -17,7 +17,7 @@ import warnings
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "get_autocast_dtype", "is_autocast_available", "is_autocast_enabled", "is_loaded"]
 
 _SAME = -1
-# torch device types with autocast, and the type that it uses by default. Only "cuda" has an effect here.
+# torch device types with autocast, and the type that it uses by default. Only the first two can have an effect here.
 _DEVICES = {"cuda": "float16", "cpu": "bfloat16", "xpu": "float16", "mps": "float16", "hpu": "bfloat16", "xla": "bfloat16",
             "ipu": "float16", "mtia": "float16", "maia": "bfloat16", "privateuseone": "float16"}
 _NO_AUTOCAST = ("mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "lazy", "vulkan", "meta")
@@ -31,7 +31,7 @@ class _Region(ctypes.Structure):
     """The struct autoamp_region in autoamp.h."""
     _fields_ = ([("size", ctypes.c_size_t), ("name", ctypes.c_char_p), ("enabled", ctypes.c_int), ("use_promote", ctypes.c_int)] +
                 [(name, ctypes.c_char_p) for name in
-                 ("dtype", "level", "lists", "custom_white_list", "custom_black_list", "threads")])
+                 ("dtype", "level", "lists", "custom_white_list", "custom_black_list", "threads", "device")])
 
 
 def _find():
@@ -41,14 +41,19 @@ def _find():
         library.autoamp_enter.argtypes = [ctypes.POINTER(_Region), ctypes.POINTER(ctypes.c_size_t)]
         library.autoamp_leave.argtypes = [ctypes.c_size_t]
         library.autoamp_current.argtypes = [ctypes.POINTER(_Region)]
-        library.autoamp_require_regions.argtypes = []
+        library.autoamp_require_regions_of.argtypes = [ctypes.c_char_p]
         return library
     except AttributeError:
         return None
 
 
 _library = _find()  # autoamp can only be preloaded, so one search is enough
-_warnings_left = iter([True])
+_FRONTS = {"cuda": "autoamp_front_original", "cpu": "autoamp_cpu_original"}  # a symbol of libautoamp.so and of libautoamp-cpu.so
+_intercepted = {device for device, symbol in _FRONTS.items() if hasattr(_library, symbol)}
+_ABSENT = {"cuda": "autocast has no effect: autoamp is not in this process. Start the program with `autoamp run`.",
+           "cpu": "autocast(\"cpu\") has no effect: autoamp for the CPU is not in this process. "
+                  "Start the program with `autoamp run --device cpu`."}
+_warnings_left = {device: iter([text]) for device, text in _ABSENT.items()}
 
 
 class _Thread(threading.local):
@@ -81,6 +86,15 @@ def _read_configuration():
     _library.autoamp_leave(_enter(_Region(size=ctypes.sizeof(_Region), enabled=_SAME, use_promote=_SAME)))
 
 
+def _current(device):
+    """The settings of this thread's calls on the device; None if no call on it can be lowered in this process."""
+    if device not in _intercepted:
+        return None
+    _read_configuration()
+    region = _Region(size=ctypes.sizeof(_Region), device=device.encode())
+    return region if _library.autoamp_current(ctypes.byref(region)) == 0 else None
+
+
 def is_loaded():
     """Returns True if autoamp is in this process."""
     return _library is not None
@@ -99,21 +113,17 @@ def _is_off():
 
 def is_autocast_available(device_type):
     """Returns True if `autocast(device_type)` has an effect in this process."""
-    if _known_type(device_type) != "cuda" or not is_loaded():
-        return False
-    _read_configuration()
-    return _library.autoamp_current(None) != 1
+    return _current(_known_type(device_type)) is not None
 
 
 def is_autocast_enabled(device_type="cuda"):
-    """Returns True if calls of this thread may be lowered now; for other devices than CUDA, if an enabled region is open."""
+    """Returns True if calls of this thread may be lowered now; for a device without effect other than CUDA, if an enabled region is
+    open."""
     device = _device(device_type)
-    if device != "cuda":
+    if device != "cuda" and device not in _intercepted:
         return _thread.setting(device, "is_enabled", False)
-    if not is_loaded():
-        return False
-    _read_configuration()
-    return bool(_library.autoamp_active())
+    current = _current(device)
+    return current is not None and current.enabled == 1 and current.level != b"O0"
 
 
 def get_autocast_dtype(device_type):
@@ -121,11 +131,8 @@ def get_autocast_dtype(device_type):
     imported torch, otherwise its name. tf32 is not a torch type, so its name is returned."""
     device = _device(device_type)
     name = _thread.setting(device, "dtype", _DEVICES[device])
-    if device == "cuda" and is_loaded() and name in _LOW_TYPES:
-        _read_configuration()
-        current = _Region(size=ctypes.sizeof(_Region))
-        if _library.autoamp_current(ctypes.byref(current)) == 0:
-            name = current.dtype.decode()
+    if name in _LOW_TYPES and (current := _current(device)):
+        name = current.dtype.decode()
     return getattr(sys.modules.get("torch"), name, name)
 
 
@@ -220,7 +227,7 @@ class autocast:
     def _prepare(self):
         self._region = _Region(size=ctypes.sizeof(_Region),
                                **{key: _SAME if flag is None else int(flag) for key, flag in self._flags.items()},
-                               **{key: _text(key, text) for key, text in self._texts.items()})
+                               **{key: _text(key, text) for key, text in self._texts.items()}, device=self.device.encode())
         self._open = []  # for each open entry: the thread and the number of the region on it
 
     def __getstate__(self):
@@ -231,14 +238,13 @@ class autocast:
         self._prepare()
 
     def __enter__(self):
-        number = _enter(self._region) if self.device == "cuda" and _library else 0
-        if self.device == "cuda" and self._is_programs:
-            if _library:
-                _library.autoamp_require_regions()
-            elif next(_warnings_left, False):
+        number = _enter(self._region) if self.device in _intercepted else 0
+        if self._is_programs:
+            if self.device in _intercepted:
+                _library.autoamp_require_regions_of(self._region.device)
+            elif self.is_enabled is not False and (text := next(_warnings_left.get(self.device, iter(())), None)):
                 level = 2 if sys._getframe(1).f_globals is not globals() else 3  # 3: called by the decorator below
-                warnings.warn("autocast has no effect: autoamp is not in this process. Start the program with `autoamp run`.",
-                              stacklevel=level)
+                warnings.warn(text, stacklevel=level)
         _thread.open.append(self)
         self._open.append((threading.get_ident(), number))
         return self
@@ -249,7 +255,7 @@ class autocast:
             raise RuntimeError("autocast: left on a thread that did not enter it")
         self._open.remove(entered)
         del _thread.open[len(_thread.open) - 1 - _thread.open[::-1].index(self)]
-        if self.device == "cuda" and _library:
+        if self.device in _intercepted:
             _library.autoamp_leave(entered[1])
         return False
 
