@@ -89,7 +89,7 @@ void BlasAudit::compare(uint64_t actualNs)
 	callInto(info_, call_, reference_.get(), line);
 	const uint64_t fp32Ns = base::nanoseconds(CLOCK_MONOTONIC) - begin;
 	double error = 0, norm = 0, worstLine = 0;
-	std::vector<double> errors(static_cast<size_t>(line)), norms(static_cast<size_t>(line)); // of the other direction
+	std::vector<double> errors(static_cast<size_t>(line)), norms(static_cast<size_t>(line)); // sums across the lines
 	for (int64_t i = 0; i < lines; ++i) {
 		double lineError = 0, lineNorm = 0;
 		for (int64_t j = 0; j < line; ++j) {

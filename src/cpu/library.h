@@ -1,4 +1,4 @@
-// The libraries of the program that contain a CPU BLAS. Any thread; no lock of its own.
+// The libraries of the program that contain a CPU BLAS. Any thread; it takes no lock.
 #pragma once
 
 #include "src/cpu/library_threads.h"

@@ -20,7 +20,7 @@ namespace autoamp::cpu {
 
 namespace {
 
-// linux/fs.h and linux/userfaultfd.h of Linux 6.7. Debian 12 has older headers.
+// From the headers of Linux 6.7 for fs and userfaultfd. Debian 12 has older ones.
 struct ScanRegion {
 	uint64_t begin, end, categories;
 };

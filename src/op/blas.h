@@ -12,7 +12,7 @@ namespace autoamp::op {
 // The arguments of a routine that a description contains. Sizes are those of the program, whatever the order of its
 // matrices; A, B and C are null for routines other than sgemm and its batches.
 struct BlasCall {
-	uint16_t slot = 0;               // of the front; set by the wrapper
+	uint16_t slot = 0;               // slot of the front; set by the wrapper
 	bool isWide = false;             // the integers have 64 bits; set by the wrapper
 	unsigned closes = 0;             // number of unloaded objects before its library was found; set by the wrapper
 	char transa = 'N', transb = 'N'; // N, T, C; 0: invalid
@@ -23,7 +23,7 @@ struct BlasCall {
 	float alpha = 1, beta = 0;
 	const float *A = nullptr, *B = nullptr;
 	float *C = nullptr;
-	const float *const *As = nullptr, *const *Bs = nullptr; // of a batch by pointers
+	const float *const *As = nullptr, *const *Bs = nullptr; // matrices of a batch by pointers
 	float *const *Cs = nullptr;
 	int64_t lda = 0, ldb = 0, ldc = 0;
 	int64_t strideA = 0, strideB = 0, strideC = 0;

@@ -11,16 +11,16 @@
 
 namespace autoamp::tool {
 
-// Times of all fp32 products. Of an audited signature, they are the mean of its audited calls times its number of
+// Times of all fp32 products. The time of an audited signature is the mean of its audited calls times its number of
 // calls. Calls that were not lowered count with their own time on both sides.
 struct Gain {
 	uint64_t lowered = 0;    // calls of audited signatures
-	uint64_t audited = 0;    // of these, also computed in fp32 and timed
+	uint64_t audited = 0;    // lowered calls that were also computed in fp32 and timed
 	uint64_t unmeasured = 0; // lowered calls of other signatures: in no time
 	double asAskedNs = 0, asRunNs = 0;
 	double bestNs = 0; // if each signature had run in its faster precision
 
-	void add(const trace::RowInfo &row); // of a CPU BLAS
+	void add(const trace::RowInfo &row); // a row of CPU calls
 	bool isKnown() const { return audited > 0; }
 };
 std::string describeGain(const Gain &gain); // "": unknown

@@ -1,4 +1,5 @@
-/* A BLAS whose products do nothing, so that the time of a call is that of the interception. `direct_sgemm` is not intercepted. */
+/* A BLAS whose products do nothing, so that the time of a call is that of the interception. `direct_sgemm` is not
+ * intercepted. */
 #define PARAMETERS                                                                                                     \
 	int order, int transa, int transb, int m, int n, int k, float alpha, const float *A, int lda, const float *B,      \
 	    int ldb, float beta, float *C, int ldc

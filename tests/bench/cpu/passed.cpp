@@ -1,8 +1,8 @@
 // The time that the front for CPU BLAS adds to a call that runs unchanged: nanoseconds over a direct call of the same
 // empty function, median and quartiles of 31 paired rounds.
 //   for trace in off summary ops; do
-//       AUTOAMP_TRACE=$trace AUTOAMP_TRACE_FILE=/tmp/passed.aat LD_PRELOAD=build/inject/libautoamp-cpu.so build/tests/bench/passed
-//       rm -f /tmp/passed*.aat
+//       AUTOAMP_TRACE=$trace AUTOAMP_TRACE_FILE=/tmp/passed.aat LD_PRELOAD=build/inject/libautoamp-cpu.so
+//       build/tests/bench/passed rm -f /tmp/passed*.aat
 //   done
 #include <algorithm>
 #include <cstdio>

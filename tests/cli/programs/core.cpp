@@ -2,5 +2,5 @@
 #include "inject/entry_index.h"
 #include "inject/front.h"
 
-extern const autoamp::front::Core autoamp_core = {autoamp::front::abi, autoamp::entry::vendorEntryCount, nullptr, nullptr,
-                                                  nullptr};
+extern const autoamp::front::Core autoamp_core = {autoamp::front::abi, autoamp::entry::vendorEntryCount, nullptr,
+                                                  nullptr, nullptr};
