@@ -209,6 +209,19 @@ print(sum(results[0]) > 0)
             self.assertEqual(made.out == plain.out, bool(OBSTACLE or mode == 0o4755))
             self.assertEqual(os.listdir(room / "out"), traces)
 
+    def test_another_preloaded_library(self):
+        """It sees the calls if it comes first; otherwise those that run unchanged."""
+        other = plugin("interposer")
+        plain = run("linked", "products", front=None, path=PROGRAMS, LD_PRELOAD=str(other))
+        *results, calls = plain.out.splitlines()
+        self.assertGreater(int(calls.split()[1]), 40)
+        for fronts, without in ((f"{other}:{FRONT}", calls), (f"{FRONT}:{other}", calls if OBSTACLE else "interposer 0")):
+            for variables, expected in ((OBSERVED, calls), (CAST, without)):
+                made = run("linked", "products", front=fronts, path=PROGRAMS, **variables)
+                self.assertEqual((made.status, made.errors, made.out.splitlines()[-1]), (0, "", expected))
+                self.assertEqual(made.report["totals"]["calls"], len(results))
+                self.assertEqual(made.out == plain.out, bool(OBSTACLE) or variables is OBSERVED)
+
     def test_both_fronts(self):
         for fronts in (f"{FRONT}:{CUDA_FRONT}", f"{CUDA_FRONT}:{FRONT}"):
             path = f"{PROGRAMS}:{VENDOR}"

@@ -132,8 +132,8 @@ print(B.shape)
 """
         made = run(python, "-c", script, **CAST)
         self.assertEqual((made.status, made.out, made.errors), (0, "True True\n(400, 300)\n", ""))
-        if not OBSTACLE:
-            self.assertEqual({row["shape"] for row in made.report["ops"] if row["decision"] == "lowered"}, {"300x400x400", "400x300x400"} & {row["shape"] for row in made.report["ops"]})
+        if not OBSTACLE:  # factorizations of this wheel do not leave its BLAS
+            self.assertEqual({(row["shape"], row["decision"]) for row in made.report["ops"] if row["dtype_in"] == "float32"}, {("400x300x400", "lowered")})
 
     @lowers
     def test_multiprocessing(self):
