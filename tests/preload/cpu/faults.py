@@ -3,9 +3,10 @@ Arguments: see machine.py."""
 import os
 import shutil
 import signal
+import sys
 import unittest
 
-from machine import CAST, LIBRARIES, OBSTACLE, PROGRAMS, ROOM, WHEELS, lowers, main, run
+from machine import CAST, DEBIAN, LIBRARIES, OBSTACLE, PROGRAMS, ROOM, WHEELS, lowers, main, run
 
 
 class Faults(unittest.TestCase):
@@ -116,6 +117,31 @@ class Faults(unittest.TestCase):
         made = run("host", "open", "a", PROGRAMS / "liblapack.so", "run", "a", path=PROGRAMS, **CAST)
         self.assertEqual((made.out, made.errors), (plain.out, ""))
         self.assertEqual({(row["caller"], row["decision"], row["reason"]) for row in made.report["ops"]}, {("liblapack.so", "kept", "solver_caller")})
+
+    def test_lapack(self):
+        """A QR factorization, bit for bit."""
+        script = """
+import ctypes, hashlib, sys
+lapack = ctypes.CDLL(sys.argv[1])
+n = 200
+A = (ctypes.c_float * (n * n))(*[((i * 7919) % 1009) / 100 - 5 for i in range(n * n)])
+tau, work = (ctypes.c_float * n)(), (ctypes.c_float * (64 * n))()
+size, length, info = ctypes.c_int(n), ctypes.c_int(64 * n), ctypes.c_int(-9)
+for routine, arguments in ((lapack.sgeqrf_, (size, size)), (lapack.sorgqr_, (size, size, size))):
+    routine(*map(ctypes.byref, arguments), A, ctypes.byref(size), tau, work, ctypes.byref(length), ctypes.byref(info))
+    print(info.value, hashlib.sha256(bytes(A)).hexdigest())
+"""
+        for lapack, blas in (("lapack", "blas"), ("lapack", "openblas-serial"), ("openblas-serial", "openblas-serial")):
+            file = DEBIAN / lapack / "liblapack.so.3"
+            if not file.exists() or not (DEBIAN / blas / "libblas.so.3").exists():
+                continue
+            with self.subTest(lapack=lapack, blas=blas):
+                plain = run(sys.executable, "-c", script, file, path=DEBIAN / blas, front=None)
+                made = run(sys.executable, "-c", script, file, path=DEBIAN / blas, **CAST)
+                self.assertEqual((made.status, made.out, made.errors), (0, plain.out, ""))
+                rows = [row for row in made.report["ops"] if row["entry"] == "sgemm_"]
+                self.assertTrue(rows)
+                self.assertEqual({(row["caller"], row["decision"], row["reason"]) for row in rows}, {("liblapack.so.3", "kept", "solver_caller")})
 
     def test_scipy(self):
         python = next((f"{folder}/../../../bin/python3" for folder in WHEELS if os.path.exists(f"{folder}/scipy") and os.path.exists(f"{folder}/../../../bin/python3")), None)
