@@ -92,6 +92,13 @@ class Binding(unittest.TestCase):
         out, _ = self.same("host", *commands)
         self.assertEqual(out, ["a 0", "a e", "a 6", "a 0", "a n", "a -6"] * 3)
 
+    def test_plugins_come_and_go_while_threads_multiply(self):
+        for first, second in (("plugin", "plugin64"), ("plugin64", "plugin_negates")):
+            for variables, results in ((CAST, "r r" if not OBSTACLE else None), (OBSERVED, None), (OFF, None)):
+                plain = "n e" if second == "plugin_negates" else "e e"
+                made = run("host", "open", "a", plugin(first), "churn", "a", plugin(second), path=PROGRAMS, **variables)
+                self.assertEqual((made.status, made.out, made.errors), (0, (results or plain) + "\n", ""))
+
     def test_closed_libraries(self):
         commands = []
         for _ in range(3):

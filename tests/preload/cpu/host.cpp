@@ -4,14 +4,19 @@
 //   where NAME                the address of run() since the first such command: 0 if it is the same
 //   lp64 NAME, ilp64 NAME     a product by lookups of cblas_sgemm and sgemm_ in a library
 //   close NAME                dlclose
+//   churn NAME FILE           60 times: opens, runs and closes a plug-in, while threads run NAME
 //   sym default|next|NAME SYMBOL   a lookup: the file that has the result, or the error
 #include "check.h"
 
+#include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
 #include <map>
 #include <string>
+#include <thread>
+#include <vector>
 
 namespace {
 
@@ -46,6 +51,31 @@ Result call(void *handle, const char *name)
 	return reinterpret_cast<Result (*)()>(dlsym(handle, name))();
 }
 
+void churn(void *other, const char *file)
+{
+	const char expected = call<char>(other, "run");
+	std::atomic<bool> stops{false};
+	std::vector<std::thread> threads;
+	for (int i = 0; i < 3; i++)
+		threads.emplace_back([&] {
+			while (!stops)
+				if (call<char>(other, "run") != expected)
+					std::abort();
+		});
+	std::string results;
+	for (int i = 0; i < 60; i++) {
+		void *const handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+		const char result = call<char>(handle, "run");
+		if (results.find(result) == std::string::npos)
+			results += result;
+		dlclose(handle);
+	}
+	stops = true;
+	for (std::thread &thread : threads)
+		thread.join();
+	std::printf("%s %c\n", results.c_str(), expected);
+}
+
 } // namespace
 
 int main(int, char **argv)
@@ -74,6 +104,8 @@ int main(int, char **argv)
 			std::printf("%s %c\n", name.c_str(), (command == "lp64" ? checkLp64 : checkIlp64)(cblas, fortran));
 		} else if (command == "close") {
 			dlclose(handles.at(name));
+		} else if (command == "churn") {
+			churn(handles.at(name), *++argv);
 		} else if (command == "sym") {
 			look(name, *++argv);
 		} else {
