@@ -80,6 +80,16 @@ scalers() { # NAME: probes around the updates of gradient scalers, in threads an
         AUTOAMP_EMU_PLUGINS="$build/tests/preload/clients/libscaler-kernels.so" <"$out/script"
 }
 
+blas() { # NAME: the front for a CPU BLAS
+    local part
+    for part in 'linked products' 'linked64 integers' 'linked values' 'linked overlaps' 'linked counted' 'linked batches' \
+        'linked repeats' 'faults forks' 'faults crowd' 'faults environment' 'faults large' 'faults at_exit' 'faults handler'; do
+        check "cpu_$part, $1" env LD_PRELOAD="$(runtime "${1:0:1}san") $out/$1/inject/libautoamp-cpu.so" \
+            LD_LIBRARY_PATH="$build/tests/preload/cpu" AUTOAMP_STRATEGY=cast AUTOAMP_DTYPE=bfloat16 AUTOAMP_TRACE=ops \
+            AUTOAMP_TRACE_FILE="$out/traces/%e.%p.aat" "$build/tests/preload/cpu/cpu_${part% *}" "${part#* }"
+    done
+}
+
 cpu() { # NAME PROGRAM [TEST]: exit 77 on a CPU without bfloat16
     "$out/$1/tests/unit/$2" -w NoTests "${@:3}" || [ $? = 77 ]
 }
@@ -91,12 +101,13 @@ export ASAN_OPTIONS=detect_leaks=0:exitcode=99 UBSAN_OPTIONS=print_stacktrace=1:
 printf 'race:pwrite\nrace:autoamp::trace::File::write\n' >"$out/tsan.suppressions"
 export TSAN_OPTIONS=exitcode=97:die_after_fork=0:history_size=7:suppressions=$out/tsan.suppressions
 
-prepare address address,undefined inject/libautoamp.so inject/libautoamp-core.so tests/unit/unit_policy \
+prepare address address,undefined inject/libautoamp.so inject/libautoamp-cpu.so inject/libautoamp-core.so tests/unit/unit_policy \
     tests/unit/unit_trace tests/unit/unit_kernels tests/unit/unit_cpu tests/unit/unit_weights
 check 'unit_policy, address and undefined' "$out/address/tests/unit/unit_policy"
 check 'unit_kernels, address and undefined' "$out/address/tests/unit/unit_kernels"
 check 'unit_cpu, address and undefined' cpu address unit_cpu
 check 'unit_weights, address and undefined' cpu address unit_weights
+blas address
 # Cutting at every byte and filling disks byte by byte take minutes here.
 check 'unit_trace, address and undefined' "$out/address/tests/unit/unit_trace" '~"a file cut at any byte*" ~"a full disk*"'
 clients address faults/faults_client clients/capture clients/semantics "$regions" clients/dnn "$convolutions" \
@@ -109,12 +120,13 @@ for fault in cublasLtMatmul:2 cublasLtMatmulAlgoGetHeuristic:1 cublasLtMatrixLay
     check "faults_client without $fault, address" preloaded address faults/faults_client AUTOAMP_EMU_FAIL=$fault
 done
 
-prepare thread thread inject/libautoamp.so inject/libautoamp-core.so tests/unit/unit_trace tests/unit/unit_cpu \
-    tests/unit/unit_weights
+prepare thread thread inject/libautoamp.so inject/libautoamp-cpu.so inject/libautoamp-core.so tests/unit/unit_trace \
+    tests/unit/unit_cpu tests/unit/unit_weights
 clients thread faults/faults_client clients/capture clients/semantics "$regions" clients/dnn "$convolutions" \
     "$dnn_graph" "$rnn" clients/hot_path 'clients/scaler --case threads --case record --case wrong'
 kernels thread
 scalers thread
+blas thread
 # The other tests use libgomp, which is not instrumented.
 for name in 'threads multiply at once*' 'each part is computed*' 'our own threads multiply*'; do
     check "unit_cpu: $name, thread" cpu thread unit_cpu "$name"
@@ -128,7 +140,9 @@ done
 # Programs that are built with sanitizers themselves: their runtime calls the front's dlsym before it can serve any
 # call.
 for name in address thread; do
-    check "the front before a program with $name" env LD_PRELOAD="$build/inject/libautoamp.so" \
-        ASAN_OPTIONS=$ASAN_OPTIONS:verify_asan_link_order=0 "$out/$name/tests/unit/unit_trace" -w NoTests 'recorded data*'
+    for front in libautoamp libautoamp-cpu; do
+        check "$front before a program with $name" env LD_PRELOAD="$build/inject/$front.so" \
+            ASAN_OPTIONS=$ASAN_OPTIONS:verify_asan_link_order=0 "$out/$name/tests/unit/unit_trace" -w NoTests 'recorded data*'
+    done
 done
 exit $failed
