@@ -131,15 +131,22 @@ class Binding(unittest.TestCase):
         self.assertEqual({row["entry"] for row in report["ops"]}, {"cblas_sgemm", "sgemm_"})
 
     def test_without_a_library(self):
-        """The front exports the names, but lookups must not find them."""
-        commands = [word for where in ("default", "next") for name in ("cblas_sgemm", "sgemm_", "SGEMM", "scipy_cblas_sgemm64_", "dgemm_", "nothing") for word in ("sym", where, name)]
+        """The front exports the names, but lookups must not find them: not without a BLAS, nor if only a plug-in has one."""
+        names = ("cblas_sgemm", "sgemm_", "SGEMM", "scipy_cblas_sgemm64_", "dgemm_", "nothing")
+        commands = ["open", "program", ""] + [word for where in ("default", "next", "program") for name in names for word in ("sym", where, name)]
+        for before in ([], ["open", "a", plugin("plugin")], ["open", "a", plugin("plugin"), "run", "a"]):
+            plain = run("host", *before, *commands, front=None, path=PROGRAMS)
+            made = run("host", *before, *commands, path=PROGRAMS, **OBSERVED)
+            self.assertEqual((made.status, made.errors, made.report is not None), (0, "", "run" in before))
+            self.assertEqual(len(plain.out.splitlines()), 18 + ("run" in before))
+            # The error names the object that looked the name up: the front instead of the program.
+            self.assertEqual(made.out.replace(str(FRONT), str(PROGRAMS / "cpu_host")), plain.out)
+
+    def test_lookups_switched_off(self):
+        commands = ["open", "a", BLAS, "lp64", "a", "sym", "a", "sgemm_"]
         plain = run("host", *commands, front=None)
-        made = run("host", *commands, **CAST)
-        self.assertEqual((made.status, made.errors, made.report), (0, "", None))
-        self.assertEqual(len(plain.out.splitlines()), 12)
-        without = [line.partition(": ")[2] for line in plain.out.splitlines()]
-        # The error names the object that looked the name up: the front instead of the program.
-        self.assertEqual([line.partition(": ")[2].replace(str(FRONT), str(PROGRAMS / "cpu_host")) for line in made.out.splitlines()], without)
+        made = run("host", *commands, **CAST, AUTOAMP_HOOK_DLSYM="0")
+        self.assertEqual((made.status, made.out, made.errors, made.report), (0, plain.out, "", None))
 
     def test_lookups_in_a_library_without_the_name(self):
         commands = ["open", "a", plugin("own")] + [word for name in ("cblas_sgemm", "sgemm_", "strsm_") for word in ("sym", "a", name)]
