@@ -186,7 +186,7 @@ Reason multiply(const Product &product, Threads threads, size_t budget, const Ke
 	if (!isDone)
 		return Reason::engineFailed;
 	if (isAdded)
-		team.run([&](unsigned part, unsigned parts) {
+		team.run([&, m = m, n = n, beta = beta, C = C, ldc = ldc](unsigned part, unsigned parts) {
 			for (int64_t j = n * part / parts, end = n * (part + 1) / parts; j < end; ++j)
 				addScaled(C + j * ldc, beta, result + j * m, m);
 		});
