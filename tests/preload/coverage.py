@@ -149,7 +149,7 @@ class Coverage(unittest.TestCase):
             arguments = INJECT.parent / "src/op/arguments.h"
             for row, is_there in (("cublasSgemm_v2[_64] Gemm float32", True), ("cublasSgone_v2 Plain float32 copy", False)):
                 table.write_text(f"headers cublas_api.h\n{row}\n")
-                done = subprocess.run([sys.executable, INJECT / "gen_entries.py", INCLUDE, arguments, folder, table],
+                done = subprocess.run([sys.executable, INJECT / "gen_entries.py", INCLUDE, arguments, folder, INJECT / "blas.entries", table],
                                       capture_output=True, text=True)
                 self.assertEqual((done.returncode == 0, "declare no cublasSgone_v2" in done.stderr),
                                  (is_there, not is_there), done)

@@ -701,6 +701,8 @@ TEST_CASE("every reason has its text, and is given either by the policy or by an
 	                                    Reason::memory_budget,
 	                                    Reason::uncured,
 	                                    Reason::engine_failed,
+	                                    Reason::no_onednn,
+	                                    Reason::weight_not_kept,
 	                                    Reason::self_test_failed};
 	if (met().empty())
 		return; // run alone
