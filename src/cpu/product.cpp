@@ -64,7 +64,7 @@ WeightReason reasonForOneDnn(const Product &product, Bf16Unit unit)
 	const int64_t outer = std::max(product.m, product.n), rows = std::min(product.m, product.n);
 	if (outer < 256 || product.k < 128 || outer * product.k < 64 << 10)
 		return WeightReason::tooSmall;
-	return rows > (unit == Bf16Unit::amx ? 32 : 256) ? WeightReason::manyRows : WeightReason::none;
+	return rows > (unit == Bf16Unit::amx ? 32 : 256) || 2 * rows > outer ? WeightReason::manyRows : WeightReason::none;
 }
 
 Reason multiplyFewRows(const Product &product, const Matrix &a, const Matrix &b, Team &team, size_t budget,
