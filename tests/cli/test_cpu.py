@@ -237,4 +237,85 @@ class Doctor(Cpu):
         self.assertNotIn("a CPU BLAS (", self.doctor(stripped))
 
 
+HAS_BFLOAT16 = "avx512_bf16" in pathlib.Path("/proc/cpuinfo").read_text()
+
+
+class Calibrate(Cpu):
+    def setUp(self):
+        super().setUp()
+        self.state = self.here / "state/here"
+        self.file = self.state / "cpu-calibration"
+        self.environment["AUTOAMP_DIR"] = str(self.state)
+
+    def constants(self):
+        result = self.autoamp("doctor")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        return re.search(r"\n  constants +(.*)\n", result.stdout).group(1)
+
+    def calibrate(self, *arguments, **variables):
+        return self.autoamp("doctor", "--calibrate", *arguments, **variables)
+
+    def needs_engine(self):
+        if not HAS_BFLOAT16 or "calls are not lowered" in self.autoamp("doctor").stdout:
+            self.skipTest("no AVX512-BF16 or no oneDNN")
+
+    def explained(self):
+        text = self.autoamp("explain", "--entry", "sgemm_", "--m", "1024", "--n", "1024", "--k", "1024", "--format", "json").stdout
+        return json.loads(text)
+
+    def test_constants_in_use(self):
+        self.assertRegex(self.constants(), r"\Abuilt-in; \S+ doctor --calibrate measures those of this CPU\Z")
+        self.state.mkdir(parents=True)
+        self.file.write_text("version=1\nmodel=other\ncheck=0\n")
+        self.assertEqual(self.constants(), f"built-in; {self.file} is not used: it is damaged")
+        self.file.write_text("version=2\n")
+        self.assertEqual(self.constants(), f"built-in; {self.file} is not used: it has another version, or is not a calibration")
+
+    @needs_blas
+    def test_measures_and_stores(self):
+        self.needs_engine()
+        before = self.explained()
+        self.assertIn("built-in constants", before["steps"][2]["says"])
+        self.state.mkdir(parents=True)
+        self.file.write_text("damaged")
+        result = self.calibrate("--blas", "libblas.so.3")
+        if "too busy" in result.stderr:
+            self.skipTest(result.stderr)
+        self.assertEqual((result.returncode, result.stderr), (0, ""), result.stdout)
+        self.assertTrue(result.stdout.startswith("products on one thread, CPU time; fp32 by libblas.so.3\n"), result.stdout)
+        self.assertTrue(result.stdout.endswith(f"\nstored: {self.file}\n"), result.stdout)
+        self.assertRegex(result.stdout, r"\n64x64x64( +\S+ [nu]s){4} +(fp32|bfloat16) +(fp32|bfloat16)\n")
+        self.assertRegex(result.stdout, r"\n4096x8x4096( +\S+ [um]s){6} +bfloat16( with a kept weight)? ")
+        self.assertEqual([path.name for path in self.state.iterdir()], ["cpu-calibration"])
+        self.assertRegex(self.constants(), rf"\Ameasured \d{{4}}-\d\d-\d\d \d\d:\d\d on .+: {self.file}\Z")
+        after = self.explained()
+        self.assertIn("calibrated constants, one thread", after["steps"][2]["says"])
+        self.assertNotEqual(after["est_ns"], before["est_ns"])
+        self.assertEqual(after, self.explained())
+
+    def test_times_that_no_constants_describe(self):
+        """The BLAS does nothing, so each of its products takes the same time."""
+        self.needs_engine()
+        self.state.mkdir(parents=True)
+        self.file.write_text("earlier")
+        result = self.calibrate("--blas", PROGRAMS / "libmatrices.so")
+        self.assertEqual(result.returncode, 1, result.stdout)
+        self.assertRegex(result.stderr, r"\Aautoamp: doctor: (the model predicts \S+ of the measured time of \S+|the machine is too busy.*); nothing was stored\n\Z")
+        self.assertEqual(self.file.read_text(), "earlier")
+        self.assertEqual(len(list(self.state.iterdir())), 1)
+
+    def test_what_is_wrong(self):
+        for arguments, words in ((["--", "ls"], ["--calibrate takes no program"]), (["--self-test"], ["--self-test", "--calibrate"]), (["--blas"], ["--blas"])):
+            self.refused(self.calibrate(*arguments), 2, *words)
+        self.refused(self.autoamp("doctor", "--blas", "x"), 2, "--blas", "--calibrate")
+        self.refused(self.calibrate(AUTOAMP_LEVEL="O7"), 2, "AUTOAMP_LEVEL")
+        if not HAS_BFLOAT16:
+            self.refused(self.calibrate(), 1, "no AVX512-BF16")
+        self.needs_engine()
+        for library, words in (("nothing.so", ["nothing.so", "cannot open"]), ("libm.so.6", ["libm.so.6 has no sgemm_"])):
+            self.refused(self.calibrate("--blas", library), 1, *words)
+        self.refused(self.calibrate(ONEDNN_MAX_CPU_ISA="AVX2", DNNL_MAX_CPU_ISA="AVX2"), 1, "oneDNN is not usable: it would emulate bfloat16")
+        self.assertFalse(self.state.exists())
+
+
 unittest.main()

@@ -36,7 +36,7 @@ LAYERS = {
     "src/life": [*BELOW_STATE, "src/state", "src/place", "src/site"],
     "src/gradient": [*BELOW_STATE, "kernels", "src/state", "src/place", "src/site", "src/life"],
     "src/call": [*BELOW_STATE, "src/cpu", "src/state", "src/place", "src/site", "src/life", "src/gradient"],
-    "tools": ["src/cpu/dnnl.h", "src/cpu/processor.h", "src/cpu/reason.h", "src/trace", "src/trace/read", "src/policy", "src/config", "src/lists", "src/op", "src/base", "kernels/images.h", *SEAM],
+    "tools": ["src/cpu/dnnl.h", "src/cpu/processor.h", "src/cpu/product.h", "src/cpu/reason.h", "src/trace", "src/trace/read", "src/policy", "src/config", "src/lists", "src/op", "src/base", "kernels/images.h", *SEAM],
     "tools/demo": ["inject/autoamp.h"],
     "tools/self_test": [],
     "tools/emulated": [],

@@ -8,16 +8,22 @@
 
 namespace autoamp::tool {
 
+std::string calibrationPath(const policy::Options &options)
+{
+	return options.directory + "/" + policy::cpuCalibrationFile;
+}
+
 KnownCpu thisCpu(const policy::Options &options)
 {
 	KnownCpu known;
 	known.cpu.hasBfloat16 = cpu::bf16Unit() != cpu::Bf16Unit::none;
-	std::ifstream file(options.directory + "/" + policy::cpuCalibrationFile);
+	std::ifstream file(calibrationPath(options));
 	if (options.directory.empty() || !file)
 		return known;
 	std::ostringstream text;
 	text << file.rdbuf();
 	known.problem = policy::readCalibration(text.str(), cpu::model(), known.cpu);
+	known.isCalibrated = known.problem.empty();
 	return known;
 }
 

@@ -8,8 +8,12 @@
 
 namespace autoamp::tool {
 
+// Where `autoamp doctor --calibrate` stores its constants. AUTOAMP_DIR must be known.
+std::string calibrationPath(const policy::Options &options);
+
 struct KnownCpu {
-	policy::Cpu cpu;     // one thread
+	policy::Cpu cpu; // one thread
+	bool isCalibrated = false;
 	std::string problem; // why the file of a calibration is not used; empty: it is used, or there is none
 };
 

@@ -5,6 +5,7 @@
 #include "src/config/environment.h"
 #include "src/cpu/processor.h"
 #include "tools/autoamp/commands.h"
+#include "tools/autoamp/cpu.h"
 #include "tools/autoamp/emulation.h"
 #include "tools/autoamp/failure.h"
 #include "tools/autoamp/launch.h"
@@ -13,8 +14,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fmt/chrono.h>
 #include <fstream>
 #include <gnu/libc-version.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -95,8 +98,23 @@ std::string processorName()
 	return "unknown model";
 }
 
+// The constants of the cost model for this CPU.
+void addConstants(Section &section, const policy::Options &options)
+{
+	const auto known = thisCpu(options);
+	const auto path = calibrationPath(options);
+	struct stat facts;
+	if (!known.problem.empty())
+		judge(section, "constants", false, fmt::format("built-in; {} is not used: {}", path, known.problem));
+	else if (known.isCalibrated && ::stat(path.c_str(), &facts) == 0)
+		judge(section, "constants", true,
+		      fmt::format("measured {:%Y-%m-%d %H:%M} on {}: {}", fmt::localtime(facts.st_mtime), cpu::model(), path));
+	else
+		section.add("constants", fmt::format("built-in; {} doctor --calibrate measures those of this CPU", invocation));
+}
+
 // What `run --device cpu` uses.
-Section processor(const std::vector<Library> &libraries)
+Section processor(const std::vector<Library> &libraries, const policy::Options &options)
 {
 	Section section("this CPU");
 	const auto unit = cpu::bf16Unit();
@@ -114,6 +132,7 @@ Section processor(const std::vector<Library> &libraries)
 		                                library.version));
 	if (libraries.empty())
 		section.add("BLAS", "none on the loader's paths; a program must provide its own");
+	addConstants(section, options);
 	const auto problem = whyNoWatch();
 	judge(section, "weights", problem.empty(),
 	      problem.empty() ? "writes to them can be watched (userfaultfd, PAGEMAP_SCAN)"
@@ -468,7 +487,7 @@ void doctor(const DoctorOptions &options, const policy::ParsedOptions &configura
 	const auto blas = visibleBlas();
 	const auto installed = findInstallation();
 	machine(driver, libraries).print(terminal);
-	processor(blas).print(terminal);
+	processor(blas, configuration.options).print(terminal);
 	support(driver, libraries, inspect(installed.core())).print(terminal);
 	installation(installed, configuration.options).print(terminal);
 	environment(configuration, entries, programName(options.command), installed).print(terminal);

@@ -30,6 +30,7 @@ and the fp32 matrix products of unmodified CPU programs that call a shared BLAS.
   autoamp doctor [-- APP]        describe this machine, its libraries and the environment;
                                  with APP, how it is linked and what follows
   autoamp doctor --self-test     run calls with known results through every method of lowering
+  autoamp doctor --calibrate     measure this CPU, for the decisions about calls of a CPU BLAS
   autoamp help TOPIC             env: every AUTOAMP_* variable
                                  rules: the configuration file
                                  reports: meaning of the numbers

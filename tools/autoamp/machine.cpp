@@ -28,41 +28,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct Answer {
-	std::string text;
-	int signal = 0; // the signal that ended the child
-};
-
-// Runs `work` in a child process and returns its stdout; its stderr is discarded.
-Answer queryInChild(const std::function<void()> &work)
-{
-	const auto run = [&]() noexcept { work(); }; // no exception may leave the copy of this program
-
-	int ends[2];
-	if (::pipe2(ends, O_CLOEXEC) != 0)
-		return {};
-	std::fflush(nullptr);
-	const pid_t child = ::fork();
-	if (child == 0) {
-		::dup2(ends[1], STDOUT_FILENO);
-		::dup2(::open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);
-		run();
-		std::fflush(stdout);
-		::_exit(0);
-	}
-	::close(ends[1]);
-	Answer answer;
-	char buffer[4096];
-	for (ssize_t got; (got = ::read(ends[0], buffer, sizeof buffer)) > 0 || (got < 0 && errno == EINTR);)
-		answer.text.append(buffer, static_cast<size_t>(got > 0 ? got : 0));
-	::close(ends[0]);
-	int status = 0;
-	while (child > 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-	}
-	answer.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-	return answer;
-}
-
 // Each fact is a line with three fields.
 using Fact = std::array<std::string, 3>;
 
@@ -195,6 +160,49 @@ void printCore(const Installation &installation, bool isOnCpu)
 }
 
 } // namespace
+
+Answer queryInChild(const std::function<void()> &work)
+{
+	const auto run = [&]() noexcept { work(); }; // no exception may leave the copy of this program
+
+	int ends[2];
+	if (::pipe2(ends, O_CLOEXEC) != 0)
+		return {};
+	std::fflush(nullptr);
+	const pid_t child = ::fork();
+	if (child == 0) {
+		::dup2(ends[1], STDOUT_FILENO);
+		::dup2(::open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);
+		run();
+		std::fflush(stdout);
+		::_exit(0);
+	}
+	::close(ends[1]);
+	Answer answer;
+	char buffer[4096];
+	for (ssize_t got; (got = ::read(ends[0], buffer, sizeof buffer)) > 0 || (got < 0 && errno == EINTR);)
+		answer.text.append(buffer, static_cast<size_t>(got > 0 ? got : 0));
+	::close(ends[0]);
+	int status = 0;
+	while (child > 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+	}
+	answer.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+	return answer;
+}
+
+Sgemm *openSgemm(const std::string &library, std::string &problem)
+{
+	void *const handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+	if (!handle)
+		problem = ::dlerror();
+	Sgemm *sgemm = nullptr;
+	for (const char *name : {"sgemm_", "scipy_sgemm_64_", "scipy_sgemm_", "sgemm_64_"})
+		if (handle && find(handle, name, sgemm))
+			return sgemm;
+	if (handle)
+		problem = library + " has no sgemm_";
+	return nullptr;
+}
 
 std::string Installation::core() const
 {

@@ -5,6 +5,8 @@
 
 #include "tools/autoamp/executable.h"
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -58,6 +60,21 @@ struct OneDnn {
 	std::string problem;       // why it is not usable; empty: it is
 };
 OneDnn queryOneDnn();
+
+struct Answer {
+	std::string text;
+	int signal = 0; // the signal that ended the child
+};
+// Runs `work` in a child process and returns its stdout; its stderr is discarded.
+Answer queryInChild(const std::function<void()> &work);
+
+// sgemm with the arguments of Fortran. Small integers of 64 bits are also those of 32 bits at the same address.
+using Sgemm = void(const char *transA, const char *transB, const int64_t *m, const int64_t *n, const int64_t *k,
+                   const float *alpha, const float *A, const int64_t *lda, const float *B, const int64_t *ldb,
+                   const float *beta, float *C, const int64_t *ldc, size_t, size_t);
+// Opens a BLAS in this process, which must be a child. Null: `problem` is the reason.
+Sgemm *openSgemm(const std::string &library, std::string &problem);
+
 // The libraries that the loader would load with a program, by its own rules, without their versions. Runs none of their
 // code. A non-empty `folder` comes before the folders of LD_LIBRARY_PATH.
 std::vector<Library> loadedWith(const std::string &program, const std::string &folder = {});

@@ -4,6 +4,7 @@
 #include "src/config/environment.h"
 #include "src/lists/nearest.h"
 #include "tools/autoamp/bisect.h"
+#include "tools/autoamp/calibrate.h"
 #include "tools/autoamp/check.h"
 #include "tools/autoamp/commands.h"
 #include "tools/autoamp/diff.h"
@@ -172,6 +173,7 @@ struct CommandLine {
 	ExplainRequest request;
 	DoctorOptions doctor;
 	SelfTestOptions selfTest;
+	CalibrateOptions calibrate;
 	ListsOptions lists;
 	std::string topic, file;
 	std::vector<std::string> arguments; // without the words from `--` on
@@ -369,6 +371,16 @@ struct CommandLine {
 		examining->add_option("--format", selfTest.format, "Output format of the self-test; default text")
 		    ->check(CLI::IsMember({"text", "json"}))
 		    ->needs(testing);
+		auto *const calibrating =
+		    examining->add_flag("--calibrate", calibrate.isAsked,
+		                        "Measure this CPU for about 10 s, and store the constants by which `auto` decides "
+		                        "about calls of a CPU BLAS (AUTOAMP_DIR)");
+		calibrating->excludes(testing);
+		examining
+		    ->add_option("--blas", calibrate.blas,
+		                 "BLAS to measure, by file or name; default: the one that the loader finds")
+		    ->type_name("LIBRARY")
+		    ->needs(calibrating);
 		addColour(examining, doctor.colour);
 
 		auto *helping = app.add_subcommand("help", "Print the manual");
@@ -446,10 +458,15 @@ int carryOut(CommandLine &line, const std::vector<std::string> &application)
 		line.doctor.command = program(); // doctor reports invalid values itself
 		if (line.selfTest.isAsked && !line.doctor.command.empty())
 			fail(Status::wrong, "doctor: --self-test takes no program");
-		line.selfTest.colour = line.doctor.colour;
+		if (line.calibrate.isAsked && !line.doctor.command.empty())
+			fail(Status::wrong, "doctor: --calibrate takes no program");
+		line.selfTest.colour = line.calibrate.colour = line.doctor.colour;
 		if (line.selfTest.isAsked)
 			return static_cast<int>(selfTest(line.selfTest, parsed.options));
-		doctor(line.doctor, parsed, entries);
+		if (!line.calibrate.isAsked)
+			doctor(line.doctor, parsed, entries);
+		else if (parsed.error.empty())
+			calibrate(line.calibrate, parsed.options);
 	} else if (command->get_name() == "help") {
 		// help is printed even if a setting is invalid, because it lists the valid values.
 		if (!line.topic.empty() &&
