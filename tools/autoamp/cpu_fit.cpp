@@ -1,6 +1,6 @@
 // With a fixed size of the cache, the time of a product is a sum of four constants with known factors: per call, per
 // FLOP, and per element from the cache and from memory. So each path is a linear least-squares problem; every equation
-// is divided by its measured time, which makes errors relative. The size of the cache, and the rows up to which memory
+// is divided by the measured time, which makes errors relative. The size of the cache, and the rows up to which memory
 // limits products with a kept weight, are those among a few values that give the smallest errors.
 #include "tools/autoamp/cpu_fit.h"
 
@@ -21,7 +21,7 @@ using Vector = std::array<double, unknowns>;
 
 struct Equation {
 	Vector factors;
-	double ns; // their sum
+	double sum;
 };
 
 // All constants are positive: a smaller one would have no meaning, and the file of constants would be refused.
@@ -34,11 +34,11 @@ Vector solve(const std::vector<Equation> &equations)
 	Vector result = least, scale;
 	std::array<Vector, unknowns> normal = {};
 	Vector right = {};
-	for (const auto &[factors, ns] : equations)
+	for (const auto &[factors, sum] : equations)
 		for (size_t i = 0; i < unknowns; ++i) {
-			right[i] += factors[i] / ns;
+			right[i] += factors[i] * sum;
 			for (size_t j = 0; j < unknowns; ++j)
-				normal[i][j] += factors[i] * factors[j] / (ns * ns);
+				normal[i][j] += factors[i] * factors[j];
 		}
 	for (size_t i = 0; i < unknowns; ++i)
 		scale[i] = normal[i][i] > 0 ? 1 / normal[i][i] : 0;
@@ -63,8 +63,8 @@ double timeOf(const CpuSample &sample, CpuPath path)
 	return sample.ns[static_cast<size_t>(path)];
 }
 
-// The factors, by the model itself: its time is linear in each constant. `cpu` has the cache, and the constants of the
-// other paths.
+// Divided by the measured time. The factors come from the model itself: its time is linear in each constant. `cpu` has
+// the cache, and the constants of the other paths.
 Equation equationOf(Cpu cpu, const CpuSample &sample, CpuPath path)
 {
 	CpuRate &rate = cpu.rates[static_cast<size_t>(path)];
@@ -75,9 +75,11 @@ Equation equationOf(Cpu cpu, const CpuSample &sample, CpuPath path)
 	cpu.keptLeast = 0;
 	const CpuRate nothing = {0, INFINITY, 0, 0};
 	const double others = path == CpuPath::kept ? time(nothing) : 0; // operands that are converted
-	const Vector factors = {1, time({0, 1, 0, 0}) - others, time({0, INFINITY, 1, 0}) - others,
-	                        time({0, INFINITY, 0, 1}) - others};
-	return {factors, timeOf(sample, path) - others};
+	const double measured = timeOf(sample, path);
+	const Vector factors = {1 / measured, (time({0, 1, 0, 0}) - others) / measured,
+	                        (time({0, INFINITY, 1, 0}) - others) / measured,
+	                        (time({0, INFINITY, 0, 1}) - others) / measured};
+	return {factors, 1 - others / measured};
 }
 
 // With at most `mostRows` rows, the time to read the kept weight from memory is taken as more than that of the
@@ -91,12 +93,9 @@ bool isBoundByMemory(const Cpu &cpu, const CpuSample &sample, int64_t mostRows)
 void fitPath(Cpu &cpu, std::span<const CpuSample> samples, CpuPath path, int64_t mostRows = 0)
 {
 	std::vector<Equation> equations;
-	for (const CpuSample &sample : samples) {
-		if (timeOf(sample, path) <= 0 || (path == CpuPath::kept && isBoundByMemory(cpu, sample, mostRows)))
-			continue;
-		if (const Equation equation = equationOf(cpu, sample, path); equation.ns > 0)
-			equations.push_back(equation);
-	}
+	for (const CpuSample &sample : samples)
+		if (timeOf(sample, path) > 0 && (path != CpuPath::kept || !isBoundByMemory(cpu, sample, mostRows)))
+			equations.push_back(equationOf(cpu, sample, path));
 	cpu.rates[static_cast<size_t>(path)] = rateOf(solve(equations));
 }
 
