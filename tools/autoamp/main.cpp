@@ -373,7 +373,7 @@ struct CommandLine {
 		    ->needs(testing);
 		auto *const calibrating =
 		    examining->add_flag("--calibrate", calibrate.isAsked,
-		                        "Measure this CPU for about 10 s, and store the constants by which `auto` decides "
+		                        "Measure this CPU for a few seconds, and store the constants by which `auto` decides "
 		                        "about calls of a CPU BLAS (AUTOAMP_DIR)");
 		calibrating->excludes(testing);
 		examining
