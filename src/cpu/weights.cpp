@@ -232,23 +232,33 @@ enum class Collected : uint8_t {
 	unknown,
 };
 
-// Collects the written pages of a weight. A second weight with common pages, such as the same matrix in another
+// Collects the written pages of a weight. A second weight with some of these pages, such as the same matrix in another
 // direction, must not take them for unchanged: it becomes stale, and while a thread collects, others do not rely on
-// what they find.
+// what they find. If nothing was written, the others stay valid: two directions in turn would otherwise make each other
+// stale for good.
 template <typename Found>
 Collected collectWritten(Table &all, Weight &weight, Found found)
 {
 	all.collecting.fetch_add(1);
-	Collected result = collect(weight.pages, found) ? Collected::all : Collected::unknown;
+	Pages taken{}; // from the first to the last one
+	Collected result = Collected::all;
+	if (!collect(weight.pages, [&](const Pages &region) {
+		    if (taken.end == 0)
+			    taken.begin = region.begin;
+		    taken.end = region.end;
+		    found(region);
+	    })) {
+		taken = weight.pages;
+		result = Collected::unknown;
+	}
 	// A thread that collected before this one has either made the weight stale, or still counts.
 	if (result == Collected::all && (all.collecting != 1 || weight.isStale))
 		result = Collected::some;
-	{
+	if (taken.end != 0) {
 		const Lock lock(all);
 		for (uint32_t i = 0; i < Table::size; ++i)
 			if (Weight &other = all.weights[i]; all.hashes[i] != 0 && other.isWatched && &other != &weight &&
-			                                    other.pages.begin < weight.pages.end &&
-			                                    weight.pages.begin < other.pages.end)
+			                                    other.pages.begin < taken.end && taken.begin < other.pages.end)
 				other.isStale = true;
 	}
 	all.collecting.fetch_sub(1);

@@ -685,6 +685,21 @@ TEST_CASE("weights with common pages do not hide writes from each other")
 	}
 }
 
+TEST_CASE("two directions of a weight in turn use their copies")
+{
+	Fixture one;
+	Site same(one.weight, N, N), transposed(one.weight, N, N, true, true);
+	REQUIRE((same.becomesKept() && transposed.becomesKept()));
+	for (int round = 0; round < 4; ++round) {
+		CHECK((same.isRight() && same.use.isServed));
+		CHECK((transposed.isRight() && transposed.use.isServed));
+	}
+	one.weight[N] += 1;
+	CHECK((same.noticesChange() && transposed.noticesChange()));
+	CHECK((same.isRight() && same.use.isServed));
+	CHECK((transposed.isRight() && transposed.use.isServed));
+}
+
 TEST_CASE("threads share a copy, and notice writes between their products")
 {
 	Fixture one;
