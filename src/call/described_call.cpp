@@ -30,6 +30,7 @@ Site &newSite(const CallInfo &info, op::Op op, int ordinal, DescribedCall &descr
 		const cpu::Threads threads = cpu::threadsOf(info.interception.original, nullptr);
 		cpu = info.process.cpu;
 		cpu.threads = threads.most, cpu.usesThreads = threads.pool != cpu::Pool::otherOpenMp;
+		cpu.perThread = cpu::leastPerThread(threads.pool);
 		device = deviceOf(cpu);
 	} else if (ordinal == unknownDevice || !deviceAt(info.process, ordinal, device)) {
 		op.device = unknownDevice;

@@ -47,12 +47,10 @@ int64_t boundary(int64_t elements, unsigned part, unsigned parts)
 	return part == parts ? elements : elements / parts * part & ~int64_t{31};
 }
 
-// At least 2^21 multiplications per thread, which take 10 to 20 us, or four times as many if the threads are our own,
-// which sleep. Shorter parts take longer than the wake-up of a thread.
 Threads threadsFor(const Product &product, Threads most)
 {
 	const double parts = static_cast<double>(product.m) * static_cast<double>(product.n) *
-	                     static_cast<double>(product.k) / (most.pool == Pool::sharedOpenMp ? 1 << 21 : 1 << 23);
+	                     static_cast<double>(product.k) / leastPerThread(most.pool);
 	return {parts < most.most ? static_cast<unsigned>(parts) : most.most, most.pool};
 }
 

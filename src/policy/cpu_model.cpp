@@ -4,6 +4,7 @@
 #include "src/policy/cpu_model.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace autoamp::policy {
 
@@ -42,8 +43,9 @@ double cpuTime(const Cpu &cpu, const op::Op &op, CpuPath path)
 		// The program's library starts threads only if they help.
 		if (path == CpuPath::single)
 			work = std::min(work, shared);
-		else if (cpu.usesThreads)
-			work = shared;
+		else if (const auto threads = std::min<double>(cpu.threads, std::floor(m * n * k / cpu.perThread));
+		         cpu.usesThreads && threads > 1)
+			work = work / threads + cpu.fork;
 	}
 	return op.batch * (rate.call + work);
 }

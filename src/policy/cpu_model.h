@@ -24,6 +24,7 @@ struct Cpu {
 	bool hasBfloat16 = false;      // AVX512-BF16, which lowered products need
 	unsigned threads = 1;          // the program's library uses so many
 	bool usesThreads = false;      // lowered products may use as many; otherwise they use one
+	double perThread = 1 << 21;    // multiplications of a lowered product for each thread; fewer use fewer threads
 	// The default constants are those of Zen 4, where bfloat16 gains less than on newer CPUs. Measured with OpenBLAS
 	// 0.3.21 and oneDNN 2.6.3.
 	double cache = 2 << 20; // bytes of operands up to which all are read from the cache
