@@ -80,6 +80,7 @@ std::string readCalibration(std::string_view text, std::string_view model, Cpu &
 	if (!isGood || !text.empty())
 		return "it is damaged";
 	made.name = "calibrated";
+	made.leastGain = 2'000;
 	cpu = made;
 	return {};
 }

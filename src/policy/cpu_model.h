@@ -27,8 +27,9 @@ struct Cpu {
 	double perThread = 1 << 21;    // multiplications of a lowered product for each thread; fewer use fewer threads
 	// The default constants are those of Zen 4, where bfloat16 gains less than on newer CPUs. Measured with OpenBLAS
 	// 0.3.21 and oneDNN 2.6.3.
-	double cache = 2 << 20; // bytes of operands up to which all are read from the cache
-	double fork = 12'000;   // ns to start and join several threads
+	double cache = 2 << 20;   // bytes of operands up to which all are read from the cache
+	double leastGain = 8'000; // ns: a smaller one is uncertain with constants of another CPU
+	double fork = 12'000;     // ns to start and join several threads
 	CpuRate rates[3] = {{50, 105, 0.06, 0.60}, {500, 205, 0.06, 0.62}, {5'000, 205, 0.03, 0.055}}; // by CpuPath
 	double keptLeast = 0.113; // ns per element of a kept operand from memory, if there is little arithmetic
 };

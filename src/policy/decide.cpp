@@ -16,11 +16,12 @@ constexpr bool isGain(double requestedNs, double loweredNs)
 
 // The same for a CPU: times of products that are bound by memory differ by more between machines and between runs, and
 // the bookkeeping of a lowered call takes part of a microsecond.
-constexpr double leastCpuRatio = 1.1, leastCpuGainNs = 2000;
+constexpr double leastCpuRatio = 1.1;
+constexpr double smallCpuNs = 2000; // more than the conversion: less work than this is too small
 
-constexpr bool isCpuGain(double requestedNs, double loweredNs)
+constexpr bool isCpuGain(const Cpu &cpu, double requestedNs, double loweredNs)
 {
-	return requestedNs >= leastCpuRatio * loweredNs && requestedNs - loweredNs >= leastCpuGainNs;
+	return requestedNs >= leastCpuRatio * loweredNs && requestedNs - loweredNs >= cpu.leastGain;
 }
 
 constexpr Reason reasonOf(op::Obstacle obstacle)
@@ -215,11 +216,11 @@ Choice choose(const op::Op &op, const Listing &listing, const Target &target, co
 	const float asked = candidates[0].estimate;
 	const bool isCpu = device.cpu;
 	if (target.strategy != StrategyChoice::automatic || target.isDemanded ||
-	    (isCpu ? isCpuGain : isGain)(asked, best.estimate))
+	    (isCpu ? isCpuGain(*device.cpu, asked, best.estimate) : isGain(asked, best.estimate)))
 		return op.flags & op::flagMustNotBeLow ? keep(Reason::reserve_space)
 		                                       : Choice{best.strategy, reason, Verdict::lowered};
 	const bool canCast = candidates[static_cast<size_t>(Strategy::cast)].isAvailable();
-	const double fixed = isCpu ? device.cpu->rates[static_cast<size_t>(CpuPath::converted)].call + leastCpuGainNs
+	const double fixed = isCpu ? device.cpu->rates[static_cast<size_t>(CpuPath::converted)].call + smallCpuNs
 	                           : launchTime(*device.gpu, target.scalingOfCast());
 	const bool isSmall = canCast && asked <= fixed;
 	return keep(isSmall ? Reason::too_small : Reason::not_profitable);
@@ -323,9 +324,9 @@ void estimateOnCpu(Candidates &candidates, const op::Op &op, const Target &targe
 	const auto time = [&](CpuPath path) { return static_cast<float>(cpuTime(cpu, op, path)); };
 	single.estimate = time(CpuPath::single), cast.estimate = time(CpuPath::converted);
 	if (target.strategy != StrategyChoice::automatic || target.isDemanded || target.weights == Weights::off ||
-	    !hasWeight(op) || isCpuGain(single.estimate, cast.estimate))
+	    !hasWeight(op) || isCpuGain(cpu, single.estimate, cast.estimate))
 		return;
-	if (const float kept = time(CpuPath::kept); isCpuGain(single.estimate, kept))
+	if (const float kept = time(CpuPath::kept); isCpuGain(cpu, single.estimate, kept))
 		cast.needsKept = true, cast.estimate = kept;
 }
 

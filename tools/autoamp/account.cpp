@@ -321,6 +321,17 @@ std::string configOf(const trace::Trace &run, const char *name)
 	return {};
 }
 
+std::string dtypeOf(const trace::Trace &run)
+{
+	const auto isDefault = [](const trace::PropertyInfo &each) {
+		return configName(each.name) == "dtype" && each.origin == "default";
+	};
+	const auto isBlas = [](const trace::PropertyInfo &each) { return each.name == "blas"; };
+	const bool isOnCpu = run.devices.empty() && std::any_of(run.versions.begin(), run.versions.end(), isBlas);
+	return isOnCpu && std::any_of(run.config.begin(), run.config.end(), isDefault) ? "bfloat16"
+	                                                                               : configOf(run, "dtype");
+}
+
 std::string configName(std::string variable)
 {
 	if (variable.starts_with("AUTOAMP_"))

@@ -108,6 +108,7 @@ std::string adviceOn(const std::string &reason);                 // "": no actio
 std::string shapeOf(const trace::RowInfo &row);                  // 512x512x64 b16
 std::string configName(std::string variable);                    // AUTOAMP_LEVEL: level
 std::string configOf(const trace::Trace &run, const char *name); // by configName; "": unknown
+std::string dtypeOf(const trace::Trace &run); // the type of lowered calls; calls on a CPU have another default
 // The first lines of every report: emulated times, --what-if settings, missing traces.
 std::vector<std::string> warnings(const Account &account);
 // How many kernels were launched and received; "": kernels were not recorded.

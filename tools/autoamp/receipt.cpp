@@ -334,7 +334,7 @@ std::vector<std::string> linesOf(const Runs &runs, const Account &account, const
 	auto types = account.loweredTo;
 	if (types.empty() && runs.front().rules.empty()) // the strategies of observed calls are known
 		for (const auto &strategy : account.wouldLowerBy)
-			types.insert(strategy == "tf32" ? strategy : configOf(runs.front(), "dtype"));
+			types.insert(strategy == "tf32" ? strategy : dtypeOf(runs.front()));
 	const auto lowered = [&](const char *verb, const Sum &sum) {
 		lines.push_back(fmt::format("{} {} of {} fp32 products ({} of their FLOP){}{}", verb, count(sum.calls), all,
 		                            share(sum.flops, account.eligible.flops), types.empty() ? "" : " to ",

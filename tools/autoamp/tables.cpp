@@ -45,24 +45,13 @@ std::string versionOf(const trace::Trace &run, const char *name)
 	return {};
 }
 
-// The type of lowered calls. Calls on a CPU have another default.
-std::string dtypeOf(const trace::Trace &run, bool isOnCpu)
-{
-	const auto isDefault = [](const trace::PropertyInfo &each) {
-		return configName(each.name) == "dtype" && each.origin == "default";
-	};
-	return isOnCpu && std::any_of(run.config.begin(), run.config.end(), isDefault) ? "bfloat16"
-	                                                                               : configOf(run, "dtype");
-}
-
 // Settings, first device and BLAS of a run.
 std::string settingsOf(const trace::Trace &run)
 {
 	const auto blas = versionOf(run, "blas");
-	const bool isOnCpu = run.devices.empty() && !blas.empty();
 	std::vector<std::string> parts;
 	for (const std::string name : {"level", "dtype", "strategy", "scaling"})
-		if (const auto value = name == "dtype" ? dtypeOf(run, isOnCpu) : configOf(run, name.c_str());
+		if (const auto value = name == "dtype" ? dtypeOf(run) : configOf(run, name.c_str());
 		    !value.empty() && (name != "scaling" || value == "off"))
 			parts.push_back(fmt::format("{} {}", name, value));
 	auto line = join(parts, ", ");
