@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cmath>
 #include <new>
-#include <vector>
 
 namespace autoamp::core {
 
@@ -66,8 +65,11 @@ const char *BlasAudit::begin()
 		return "a batch of a CPU BLAS";
 	const int64_t line = call_.isRowMajor ? call_.n : call_.m, lines = call_.isRowMajor ? call_.m : call_.n;
 	reference_.reset(new (std::nothrow) float[static_cast<size_t>(line * lines)]);
-	if (!reference_)
+	sums_.reset(new (std::nothrow) double[static_cast<size_t>(line) * 2]());
+	if (!reference_ || !sums_) {
+		reference_.reset();
 		return "no memory";
+	}
 	for (int64_t i = 0; i < lines && call_.beta != 0; ++i)
 		std::copy_n(call_.C + i * call_.ldc, line, reference_.get() + i * line);
 	return nullptr;
@@ -89,29 +91,32 @@ void BlasAudit::compare(uint64_t actualNs)
 	callInto(info_, call_, reference_.get(), line);
 	const uint64_t fp32Ns = base::nanoseconds(CLOCK_MONOTONIC) - begin;
 	double error = 0, norm = 0, worstLine = 0;
-	std::vector<double> errors(static_cast<size_t>(line)), norms(static_cast<size_t>(line)); // sums across the lines
+	bool hasOverflowed = false;
+	double *const errors = sums_.get(), *const norms = errors + line; // sums across the lines
 	for (int64_t i = 0; i < lines; ++i) {
 		double lineError = 0, lineNorm = 0;
 		for (int64_t j = 0; j < line; ++j) {
 			const double wanted = static_cast<double>(reference_[static_cast<size_t>(i * line + j)]),
 			             difference = static_cast<double>(call_.C[i * call_.ldc + j]) - wanted;
-			if (!std::isfinite(difference))
+			if (!std::isfinite(difference)) {
+				hasOverflowed |= std::isfinite(wanted);
 				continue;
+			}
 			lineError += difference * difference, lineNorm += wanted * wanted;
-			errors[static_cast<size_t>(j)] += difference * difference, norms[static_cast<size_t>(j)] += wanted * wanted;
+			errors[j] += difference * difference, norms[j] += wanted * wanted;
 		}
 		error += lineError, norm += lineNorm;
 		worstLine = std::max(worstLine, lineNorm > 0 ? lineError / lineNorm : 0);
 	}
 	double worstOther = 0;
-	for (size_t j = 0; j < errors.size(); ++j)
+	for (int64_t j = 0; j < line; ++j)
 		worstOther = std::max(worstOther, norms[j] > 0 ? errors[j] / norms[j] : 0);
 	trace::AuditResult result;
 	result.row = rowOf(info_.process, *described_.rows);
 	result.error = norm > 0 ? std::sqrt(error / norm) : 0;
 	result.worstRow = std::sqrt(call_.isRowMajor ? worstLine : worstOther);
 	result.worstColumn = std::sqrt(call_.isRowMajor ? worstOther : worstLine);
-	result.isRecomputed = true;
+	result.isRecomputed = true, result.hasOverflowed = hasOverflowed;
 	result.fp32Ns = fp32Ns, result.actualNs = actualNs;
 	info_.process.recorder.audit(result);
 }

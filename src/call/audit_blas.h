@@ -28,6 +28,7 @@ private:
 	const DescribedCall &described_;
 	const op::BlasCall &call_;
 	std::unique_ptr<float[]> reference_;
+	std::unique_ptr<double[]> sums_; // two for each element of a line
 	uint64_t ticks_ = 0;
 	const char *skipped_ = nullptr;
 };

@@ -78,7 +78,7 @@ cpu::WeightMode modeOf(policy::Weights weights)
 
 const char *name(cpu::WeightHow how)
 {
-	constexpr const char *names[] = {nullptr, "watched", "fingerprint", "frozen"};
+	constexpr const char *names[] = {nullptr, "watched", "frozen"};
 	return names[static_cast<unsigned>(how)];
 }
 

@@ -17,9 +17,8 @@ enum class WeightMode : uint8_t {
 	frozen,  // the program promises not to change kept weights
 };
 
-// The reason to believe that a copy is unchanged. No copy has `fingerprint`: reading the weight for it takes as long as
-// converting it.
-enum class WeightHow : uint8_t { none, watched, fingerprint, frozen };
+// The reason to believe that a copy is unchanged.
+enum class WeightHow : uint8_t { none, watched, frozen };
 
 // Result for one product.
 struct WeightUse {

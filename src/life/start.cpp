@@ -56,7 +56,8 @@ Process *start()
 		return nullptr;
 	const policy::Options &options = configured->options;
 	auto *process = new Process{options, {}, {}, {}, {}, false, {}, {}};
-	process->cpu = cpuConstants(options);
+	if (autoamp_cpu_original) // the front for a CPU BLAS is in the process
+		process->cpu = cpuConstants(options);
 	process->environment.tf32Allowed = options.tf32Allowed;
 	process->environment.emulatesSingle = options.emulatesSingle;
 	process->settings.memoryBudget = options.memory;

@@ -46,6 +46,19 @@ class Run(Cpu):
         self.assertIn("\nautoamp: gain: not measured\n", result.stderr)
         self.assertRegex(result.stderr, r"\nautoamp: next: \S+ run --device cpu --strategy cast --dtype bfloat16 -o x.aat --force --audit 0.02 -- \S+ sgemm 20\n\Z")
 
+    def test_audits_run_the_call_unchanged(self):
+        for function, overflows in (("sgemm", 0), ("large", 5)):
+            self.on_cpu("--strategy", "cast", "--audit", "0.5", "-o", f"{function}.aat", "--", MULTIPLIES, function, "10")
+            report = self.json(f"{function}.aat")
+            row, = report["ops"]
+            if row["decision"] != "lowered":
+                return self.assertIn(row["reason"], CANNOT)
+            self.assertEqual((row["audited"], row["max_error"]), (5, 0))  # powers of two, or no finite difference
+            self.assertGreater(row["fp32_ns"], 0)
+            self.assertEqual(report["totals"]["gain"]["source"], "measured")
+            table = self.autoamp("report", "--report", "audit", f"{function}.aat").stdout
+            self.assertEqual("overflowed" in table, overflows > 0, table)
+
     def test_version_of_the_blas(self):
         self.on_cpu("-o", "x.aat", "--", MULTIPLIES)
         run, = self.json("x.aat")["runs"]

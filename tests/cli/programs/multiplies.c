@@ -1,4 +1,5 @@
-/* Calls a CPU BLAS: `multiplies FUNCTION TIMES` with FUNCTION sgemm, dgemm, sdot or none. */
+/* Calls a CPU BLAS: `multiplies FUNCTION TIMES` with FUNCTION sgemm, large, dgemm, sdot or none. The results of
+ * `large` are finite in fp32 and infinite in bfloat16. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +22,11 @@ int main(int count, char **words)
 	const double wideAlpha = 1, wideBeta = 0;
 	for (int i = 0; i < size * size; i++)
 		a[i] = b[i] = A[i] = B[i] = 1;
+	const int isLarge = strcmp(function, "large") == 0;
+	for (int i = 0; isLarge && i < size * size; i++)
+		a[i] = b[i] = i % (size + 1) ? 0 : 1.844e19f; /* bfloat16: 2^64 */
 	for (int i = 0; i < times; i++)
-		if (strcmp(function, "sgemm") == 0)
+		if (isLarge || strcmp(function, "sgemm") == 0)
 			sgemm_("N", "N", &n, &n, &n, &alpha, a, &n, b, &n, &beta, c, &n);
 		else if (strcmp(function, "dgemm") == 0)
 			dgemm_("N", "N", &n, &n, &n, &wideAlpha, A, &n, B, &n, &wideBeta, C, &n);
