@@ -73,6 +73,16 @@ const Driver *loadDriver()
 	return driver;
 }
 
+Result launch(const Driver &driver, CUkern_st *kernel, unsigned blocks, unsigned threads, Stream stream,
+              void **arguments, bool isCaptured)
+{
+	auto *function = reinterpret_cast<CUfunc_st *>(kernel); // which the driver accepts
+	if (isCaptured)
+		if (const Result result = driver.cuKernelGetFunction(&function, kernel))
+			return result;
+	return driver.cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, 0, stream, arguments, nullptr);
+}
+
 Result launchWaiting(const Driver &driver, CUfunc_st *kernel, unsigned blocks, unsigned threads, Stream stream,
                      void **arguments)
 {

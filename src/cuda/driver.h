@@ -81,6 +81,7 @@ bool isImageRefused(Result loading);
 	X(cuMemFreeAsync, (Address, Stream))                                                                               \
 	X(cuLibraryLoadData, (CUlib_st **, const void *, int *, void **, unsigned, int *, void **, unsigned))              \
 	X(cuLibraryGetKernel, (CUkern_st **, CUlib_st *, const char *))                                                    \
+	X(cuKernelGetFunction, (CUfunc_st **, CUkern_st *))                                                                \
 	X(cuLaunchKernel,                                                                                                  \
 	  (CUfunc_st *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, void **, void **))   \
 	X(cuLaunchKernelEx, (const CUlaunchConfig_st *, CUfunc_st *, void **, void **))                                    \
@@ -108,6 +109,12 @@ inline const Driver *driver()
 {
 	return theDriver.get(loadDriver);
 }
+
+// Launches a kernel of one-dimensional blocks. A CUkernel runs in the context of the stream. A captured stream must not
+// be asked for its context (docs/assumptions.md), so `isCaptured` launches the function of the current context, which
+// the driver refuses on a stream of another one.
+Result launch(const Driver &driver, CUkern_st *kernel, unsigned blocks, unsigned threads, Stream stream,
+              void **arguments, bool isCaptured);
 
 // Launches a kernel that waits by itself for the kernel before it in the stream, from sm_90 on (griddepcontrol.wait):
 // its blocks may start when those of the earlier kernel have ended, before their writes are visible.

@@ -50,14 +50,11 @@ unsigned blocksFor(const Gradients &gradients, unsigned smCount)
 }
 
 int launch(const cuda::Driver &driver, CUkern_st *kernel, unsigned blocks, unsigned threads, cuda::Stream stream,
-           void *argument)
+           void *argument, bool isCaptured)
 {
 	const base::OwnWork ownWork;
 	void *arguments[] = {argument};
-	return driver.cuLaunchKernel(reinterpret_cast<CUfunc_st *>(kernel), blocks, 1, 1, threads, 1, 1, 0, stream,
-	                             arguments, nullptr)
-	           ? AUTOAMP_FAILED
-	           : 0;
+	return cuda::launch(driver, kernel, blocks, threads, stream, arguments, isCaptured) ? AUTOAMP_FAILED : 0;
 }
 
 } // namespace
@@ -218,7 +215,8 @@ int Scaler::multiply(const Place &place, Gradients &gradients, const autoamp_ten
 	const auto flush = [&] {
 		if (gradients.count && status == 0) {
 			const unsigned blocks = blocksFor(gradients, static_cast<unsigned>(place.context->facts->smCount));
-			status = launch(*driver_, place.kernels->scalerGradients, blocks, blockSize, stream, &gradients);
+			status = launch(*driver_, place.kernels->scalerGradients, blocks, blockSize, stream, &gradients,
+			                place.isCapturing);
 		}
 		gradients.count = 0;
 	};
@@ -324,7 +322,9 @@ ScalerUpdate Scaler::newUpdate() const
 
 int Scaler::launchUpdate(const Place &place, ScalerUpdate &update, cuda::Stream stream)
 {
-	return inOrder(place, stream, [&] { return launch(*driver_, place.kernels->scalerUpdate, 1, 1, stream, &update); });
+	return inOrder(place, stream, [&] {
+		return launch(*driver_, place.kernels->scalerUpdate, 1, 1, stream, &update, place.isCapturing);
+	});
 }
 
 int Scaler::prepareUpdate(const Place &place, const double *newScale, ScalerUpdate &update)

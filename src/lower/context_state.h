@@ -72,9 +72,9 @@ struct ContextAnswer {
 };
 
 // Returns the state of the context that is current on this thread. If `stream` belongs to another context, the reason
-// is bad_argument. If `isCapturing`, only an existing state is returned, because its setup allocates; with `hasKernels`
-// it must also be warm. Otherwise the reason is capture_unready, or no_memory_pools. A setup that fails leaves no state
-// behind and is repeated at the next call.
+// is bad_argument. If `isCapturing`, the stream is not queried, and only an existing state is returned, because its
+// setup allocates; with `hasKernels` it must also be warm. Otherwise the reason is capture_unready, or no_memory_pools.
+// A setup that fails leaves no state behind and is repeated at the next call.
 ContextAnswer currentContext(const cuda::Driver &driver, size_t budget, cuda::Stream stream, bool isCapturing,
                              bool hasKernels);
 

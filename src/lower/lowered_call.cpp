@@ -44,9 +44,7 @@ Outcome LoweredCall::roundInPlace(const Outcome &outcome, float *target, const k
 bool LoweredCall::launchKernel(CUkern_st *kernel, unsigned blocks, void **arguments) const
 {
 	const base::OwnWork ownWork;
-	// The driver accepts a CUkernel as a CUfunction: it is then the kernel in the current context.
-	return driver->cuLaunchKernel(reinterpret_cast<CUfunc_st *>(kernel), blocks, 1, 1, kernels::blockSize, 1, 1, 0,
-	                              stream, arguments, nullptr) == 0;
+	return cuda::launch(*driver, kernel, blocks, kernels::blockSize, stream, arguments, isCaptured) == 0;
 }
 
 bool LoweredCall::launchWaiting(CUkern_st *kernel, unsigned blocks, void **arguments) const

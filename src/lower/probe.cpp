@@ -59,8 +59,7 @@ bool launchProbe(const cuda::Driver &driver, const ProbePlace &place, cuda::Stre
 	const base::OwnedWork hidden(base::hiddenOwner); // the probes belong to no call
 	probe.ring = place.context->slots.ringOnDevice();
 	void *arguments[] = {&probe};
-	const bool isLaunched = driver.cuLaunchKernel(reinterpret_cast<CUfunc_st *>(place.kernels->watch), 1, 1, 1, 1, 1, 1,
-	                                              0, stream, arguments, nullptr) == 0;
+	const bool isLaunched = cuda::launch(driver, place.kernels->watch, 1, 1, stream, arguments, place.isCapturing) == 0;
 	if (isLaunched && !place.isCapturing)
 		place.context->isProbed.store(true, std::memory_order_release);
 	return isLaunched;

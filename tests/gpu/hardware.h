@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,6 +57,10 @@ Spec with(Spec spec, auto change)
 }
 
 cudaError_t makePool(cudaMemPool_t *pool);
+
+// A driver call of a thread in relaxed mode while it captures a stream in global mode, as autoamp makes it: yes if it
+// succeeds, and the capture ends as if there had been no call.
+std::string duringCapture(Line &line, const std::function<int(cudaStream_t)> &ask);
 
 // Runs the product and compares it with the host.
 inline Answer product(Line &line, Problem &&problem)

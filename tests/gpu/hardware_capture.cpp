@@ -4,6 +4,29 @@
 #include <algorithm>
 
 namespace hardware {
+
+std::string duringCapture(Line &line, const std::function<int(cudaStream_t)> &ask)
+{
+	Session session;
+	Array memory(4);
+	cudaGraph_t graph = nullptr;
+	size_t count = 0;
+	cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+	CHECK(cudaStreamBeginCapture(session.stream, cudaStreamCaptureModeGlobal));
+	CHECK(cudaMemsetAsync(memory.data(), 0, 16, session.stream));
+	CHECK(cudaThreadExchangeStreamCaptureMode(&mode));
+	const int status = ask(session.stream);
+	CHECK(cudaThreadExchangeStreamCaptureMode(&mode));
+	const cudaError_t after = cudaMemsetAsync(memory.data(), 1, 16, session.stream);
+	const cudaError_t end = cudaStreamEndCapture(session.stream, &graph);
+	const bool isWhole = !after && !end && !cudaGraphGetNodes(graph, nullptr, &count) && count == 2;
+	cudaGetLastError();
+	if (graph)
+		CHECK(cudaGraphDestroy(graph));
+	line.put("status", status).put("end", end);
+	return answer(status == 0 && isWhole);
+}
+
 namespace {
 
 std::string poolNodes(Line &line)
@@ -51,6 +74,55 @@ cudaError_t makeAndDestroyPool(cudaStream_t)
 	if (pool)
 		cudaMemPoolDestroy(pool);
 	return status;
+}
+
+int idOf(cudaStream_t stream)
+{
+	unsigned long long id = 0;
+	return driver<int (*)(cudaStream_t, unsigned long long *)>("cuStreamGetId")(stream, &id);
+}
+
+int contextOf(cudaStream_t stream)
+{
+	void *context = nullptr;
+	return driver<int (*)(cudaStream_t, void **)>("cuStreamGetCtx")(stream, &context);
+}
+
+int flagsOf(cudaStream_t stream)
+{
+	unsigned flags = 0;
+	return cudaStreamGetFlags(stream, &flags);
+}
+
+int priorityOf(cudaStream_t stream)
+{
+	int priority = 0;
+	return cudaStreamGetPriority(stream, &priority);
+}
+
+int allocate(cudaStream_t)
+{
+	void *memory = nullptr;
+	size_t free = 0, total = 0;
+	if (const cudaError_t status = cudaMemGetInfo(&free, &total))
+		return status;
+	const cudaError_t status = cudaMalloc(&memory, 1 << 20);
+	return status ? status : cudaFree(memory);
+}
+
+int setPool(cudaStream_t)
+{
+	cudaMemPool_t pool = nullptr;
+	uint64_t value = 0;
+	if (const cudaError_t status = makePool(&pool))
+		return status;
+	if (const cudaError_t status = cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &value))
+		return status;
+	if (const cudaError_t status = cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &value))
+		return status;
+	if (const cudaError_t status = cudaMemPoolTrimTo(pool, 0))
+		return status;
+	return cudaMemPoolDestroy(pool);
 }
 
 // autoamp's query of the legacy stream, while a stream that waits for the legacy stream is captured.
@@ -229,6 +301,18 @@ Rows captureRows()
 	     [](Line &line) { return globalCapture(line, cudaStreamSynchronize); }},
 	    {"capture.global_allows_making_a_pool", no, recorded, shared,
 	     [](Line &line) { return globalCapture(line, makeAndDestroyPool); }},
+	    {"capture.relaxed_allows_querying_the_id_of_the_stream", no, recorded, shared,
+	     [](Line &line) { return duringCapture(line, idOf); }},
+	    {"capture.relaxed_allows_querying_the_context_of_the_stream", no, recorded, shared,
+	     [](Line &line) { return duringCapture(line, contextOf); }},
+	    {"capture.relaxed_allows_querying_the_flags_of_the_stream", yes, recorded, shared,
+	     [](Line &line) { return duringCapture(line, flagsOf); }},
+	    {"capture.relaxed_allows_querying_the_priority_of_the_stream", yes, recorded, shared,
+	     [](Line &line) { return duringCapture(line, priorityOf); }},
+	    {"capture.relaxed_allows_allocating_memory", yes, needed, shared,
+	     [](Line &line) { return duringCapture(line, allocate); }},
+	    {"capture.relaxed_allows_setting_and_trimming_a_pool", yes, needed, shared,
+	     [](Line &line) { return duringCapture(line, setPool); }},
 	    {"capture.a_query_of_the_legacy_stream_returns_an_error", yes, recorded, shared,
 	     [](Line &line) { return inAllModes(line, [](const LegacyQuery &query) { return query.status != 0; }); }},
 	    {"capture.a_query_of_the_legacy_stream_keeps_the_capture_valid", yes, needed, shared,

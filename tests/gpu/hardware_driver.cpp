@@ -188,6 +188,23 @@ std::string loadEagerly(Line &line)
 	return load(line, imageHere());
 }
 
+// The function, in the current context, of a kernel that has not run there.
+std::string findFunction(Line &line)
+{
+	CHECK(cudaFree(nullptr));
+	CUlibrary library = nullptr;
+	CUkernel kernel = nullptr;
+	CUfunction function = nullptr;
+	if (DRIVER(cuLibraryLoadData)(&library, autoamp_kernel_images + imageHere()->offset, nullptr, nullptr, 0, nullptr,
+	                              nullptr, 0) ||
+	    DRIVER(cuLibraryGetKernel)(&kernel, library, "autoamp_widen"))
+		return no;
+	const std::string found =
+	    duringCapture(line, [&](cudaStream_t) { return DRIVER(cuKernelGetFunction)(&function, kernel); });
+	DRIVER(cuLibraryUnload)(library);
+	return found;
+}
+
 // A cubin that runs on no GPU of this major version, while this GPU has a context.
 std::string loadForeign(Line &line)
 {
@@ -214,6 +231,7 @@ Rows driverRows()
 	    {"context.a_destroyed_one_keeps_its_id", no, needed, own, idOfDestroyed},
 	    {"context.null_has_an_id_without_a_current_one", no, recorded, shared, idWithoutContext},
 	    {"stream.ids_are_never_used_again", yes, needed, shared, streamIds},
+	    {"capture.relaxed_allows_finding_a_function", yes, needed, shared, findFunction},
 	    {"images.ptx_is_compiled", yes, recorded, shared, loadPtx},
 	    {"images.a_cubin_loads_before_there_is_a_context", yes, recorded, own,
 	     [](Line &line) { return load(line, imageHere()); }},

@@ -83,6 +83,19 @@ class Devices(runner.Test):
                           sorted(result.rows_of(case), key=lambda row: row["device"])],
                          [(0, "fallback", "bad_argument", 1), (1, "lowered", "white_list", 2)])
 
+    def test_a_captured_stream_of_the_other_device(self):
+        name = "devices.mismatched_capture"
+        reference, result = bare(PROGRAM, name), run(PROGRAM, name, **CAST_HALF.variables)
+        self.assertFine(reference)
+        self.assertFine(result)
+        case = result.cases[name]
+        if "skipped" in case:
+            return
+        self.assertEqual(case["statuses"], reference.cases[name]["statuses"])
+        self.assertEqual([(row["device"], row["decision"], row["reason"], row["calls"]) for row in
+                          sorted(result.rows_of(case), key=lambda row: row["device"])],
+                         [(0, "fallback", "engine_failed", 1), (1, "lowered", "white_list", 1)])
+
     def test_operands_of_the_other_device(self):
         self.assertFine(bare(PROGRAM, "devices.*"))
         for way in (CAST_HALF, CAST_BFLOAT16):

@@ -365,6 +365,14 @@ cudaError_t streamFact(cudaStream_t stream, Out *out, Field StreamFacts::*field)
 	return error ? error : give(out, facts.*field);
 }
 
+// Facts that a real driver refuses to report about a captured stream (seen on an H100, driver 580).
+template <class Out, class Field>
+cudaError_t uncapturedFact(cudaStream_t stream, Out *out, Field StreamFacts::*field)
+{
+	const cudaError_t refused = refuseCaptured(stream);
+	return refused ? refused : streamFact(stream, out, field);
+}
+
 inline cudaError_t callHost(cudaStream_t stream, cudaHostFn_t callback, void *data)
 {
 	return callback ? launchHost(stream, [=] { callback(data); }) : cudaErrorInvalidValue;

@@ -474,6 +474,38 @@ void mismatched(Line &line)
 	CHECK(cudaSetDevice(0));
 }
 
+// The same in a capture, where the stream cannot be asked for its context.
+void mismatchedCapture(Line &line)
+{
+	int count = 0;
+	CHECK(cudaGetDeviceCount(&count));
+	if (count < 2) {
+		line.put("skipped", "one_device");
+		return;
+	}
+	Session first; // after a call there, a captured one could be lowered
+	Problem warm({.m = 85});
+	Line lowered("lowered");
+	warm.runOn(first, lowered);
+	line.require(lowered.isOk(), "wrong result");
+	CHECK(cudaSetDevice(1));
+	Session session;
+	Problem problem({.m = 86});
+	problem.upload();
+	cudaGraph_t graph = nullptr;
+	CHECK(cudaStreamBeginCapture(session.stream, cudaStreamCaptureModeGlobal));
+	CHECK(cudaSetDevice(0));
+	const int status = problem.call(session.handle);
+	CHECK(cudaSetDevice(1));
+	const cudaError_t end = cudaStreamEndCapture(session.stream, &graph);
+	line.put("statuses", std::to_string(status) + "," + std::to_string(end));
+	cudaGetLastError();
+	if (graph)
+		CHECK(cudaGraphDestroy(graph));
+	problem.runOn(session, line);
+	CHECK(cudaSetDevice(0));
+}
+
 // One graph of products on both, each with operands on the other.
 void oneGraph(Line &line)
 {
@@ -548,6 +580,7 @@ std::vector<Case> allCases()
 	}
 	cases.push_back({"devices.exchanged", exchanged});
 	cases.push_back({"devices.mismatched", mismatched});
+	cases.push_back({"devices.mismatched_capture", mismatchedCapture});
 	cases.push_back({"devices.one_graph", oneGraph});
 	return cases;
 }

@@ -364,7 +364,7 @@ struct Driver {
 	{
 		if (green)
 			*green = nullptr;
-		return as(emulated::streamFact(stream, context, &emulated::StreamFacts::context));
+		return as(emulated::uncapturedFact(stream, context, &emulated::StreamFacts::context));
 	}
 
 	// ---- kernels
@@ -374,8 +374,9 @@ struct Driver {
 	}
 	static CUresult cuKernelGetFunction(CUfunction *out, CUkernel kernel)
 	{
-		return emulated::isFunction(emulated::core(kernel)) ? give(out, reinterpret_cast<CUfunction>(kernel))
-		                                                    : CUDA_ERROR_INVALID_HANDLE;
+		emulated::Function *found = nullptr;
+		const cudaError_t error = emulated::functionOfContext(&found, emulated::core(kernel));
+		return error ? as(error) : give(out, reinterpret_cast<CUfunction>(found));
 	}
 	static CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset, size_t *size)
 	{

@@ -326,6 +326,7 @@ struct StreamFacts {
 	int priority;
 };
 cudaError_t streamFacts(cudaStream_t, StreamFacts *);
+cudaError_t refuseCaptured(cudaStream_t); // refuses a query that the capture of a stream forbids, and invalidates it
 
 // ---- capture, graphs (graph.cpp)
 
@@ -413,13 +414,15 @@ cudaError_t fill(const Fill &, cudaStream_t, bool async);
 // One kernel name: the object behind CUkernel, CUfunction and cudaKernel_t handles. Lives as long as the process.
 struct Function {
 	std::string name;
-	const Kernel *kernel = nullptr; // null: no plug-in has the kernel
+	const Kernel *kernel = nullptr;   // null: no plug-in has the kernel
+	const Context *context = nullptr; // set if the function belongs to one context; else it runs in that of the stream
 	std::atomic<int> dynamicShared{48 * 1024};
 	std::atomic<bool> isRefused{false};    // at its lookup or at a launch, because there is no kernel
 	std::atomic<unsigned long> refused{0}; // launches without a kernel that were not yet reported
 };
 Function *functionNamed(const char *name); // created at first use; loads the plug-ins
 bool isFunction(const Function *);
+cudaError_t functionOfContext(Function **, Function *kernel); // the function of this kernel in the current context
 struct Configuration {
 	dim3 grid, block;
 	size_t shared;

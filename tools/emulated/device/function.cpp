@@ -7,6 +7,7 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <filesystem>
+#include <map>
 #include <sstream>
 
 namespace emulated {
@@ -16,6 +17,7 @@ struct Functions {
 	std::mutex mutex;
 	std::unordered_map<std::string, const Kernel *> kernels;
 	std::unordered_map<std::string, Function *> byName;
+	std::map<std::pair<const Function *, const Context *>, Function *> ofContexts;
 	std::unordered_set<const Function *> all;
 	std::unordered_set<void *> libraries;
 };
@@ -93,6 +95,28 @@ Function *functionNamed(const char *name)
 	return function;
 }
 
+cudaError_t functionOfContext(Function **out, Function *kernel)
+{
+	Context *current = nullptr;
+	if (const cudaError_t error = requireContext(&current))
+		return error;
+	if (!isFunction(kernel))
+		return cudaErrorInvalidResourceHandle;
+	Functions &all = functions();
+	std::lock_guard guard(all.mutex);
+	Function *&function = all.ofContexts[{kernel, current}];
+	if (!function) {
+		function = new Function;
+		function->name = kernel->name;
+		function->context = current;
+		all.all.insert(function);
+	}
+	function->kernel = kernel->kernel;
+	function->dynamicShared = kernel->dynamicShared.load();
+	*out = function;
+	return cudaSuccess;
+}
+
 bool isFunction(const Function *function)
 {
 	Functions &all = functions();
@@ -111,6 +135,9 @@ cudaError_t launchKernel(Function *function, const Configuration &how, void **ar
 	if (threads == 0 || threads > 1024 || how.block.z > 64 || how.grid.x == 0 || how.grid.x > 0x7fffffff ||
 	    how.grid.y - 1 >= 65535 || how.grid.z - 1 >= 65535 || how.shared > size_t(function->dynamicShared))
 		return cudaErrorInvalidConfiguration;
+	StreamFacts facts;
+	if (function->context && (streamFacts(how.stream, &facts) || facts.context != function->context))
+		return cudaErrorInvalidResourceHandle;
 	const Kernel *kernel = function->kernel;
 	if (!kernel) {
 		function->refused++;

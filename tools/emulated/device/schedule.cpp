@@ -377,6 +377,12 @@ cudaError_t streamFacts(cudaStream_t handle, StreamFacts *facts)
 	return cudaSuccess;
 }
 
+cudaError_t refuseCaptured(cudaStream_t handle)
+{
+	ON_STREAM(handle);
+	return stream->capture ? invalidate(*stream->capture, cudaErrorStreamCaptureUnsupported) : cudaSuccess;
+}
+
 int deviceOf(cudaStream_t handle)
 {
 	StreamFacts facts;
