@@ -149,10 +149,19 @@ double sizeOf(const op::Tensor &tensor)
 	return size;
 }
 
-double convolutionMicroseconds(const Gpu &gpu, const op::Convolution &convolution, Path path, double resultBytes)
+// Relative to the rate of a GEMM with the same implicit shape; estimated. The 16-bit kernels for images of 3 channels
+// were measured (docs/bench, 7x7 of ResNet-50).
+double convolutionEfficiency(const op::Convolution &convolution, Path path)
 {
-	// Relative to the rate of a GEMM with the same implicit shape; estimated.
-	const double efficiency = path == Path::fp32 ? 0.8 : 0.6;
+	constexpr int64_t fewest = 8; // channels that a 16-bit vector of the kernels has
+	if (path == Path::half && std::min(convolution.x.dims[1], convolution.y.dims[1]) < fewest)
+		return 0.02;
+	return path == Path::fp32 ? 0.8 : 0.6;
+}
+
+double convolutionMicroseconds(const Gpu &gpu, const op::Convolution &convolution, Path path, double resultBytes,
+                               double efficiency)
+{
 	const double operandBytes = path == Path::half ? 2 : 4;
 	const KernelRate &rate = gpu.rates[static_cast<size_t>(path)];
 	op::Op product;
@@ -199,7 +208,7 @@ double castTime(const Gpu &gpu, double elements)
 
 double convolutionTime(const Gpu &gpu, const op::Convolution &convolution, Path path)
 {
-	return 1e3 * convolutionMicroseconds(gpu, convolution, path, 4);
+	return 1e3 * convolutionMicroseconds(gpu, convolution, path, 4, convolutionEfficiency(convolution, path));
 }
 
 double estimate(const Gpu &gpu, const op::Op &op, Path path, Scaling scaling, op::Form form)
@@ -216,8 +225,9 @@ double estimate(const Gpu &gpu, const op::Op &op, Path path, Scaling scaling, op
 		        ? 0
 		        : gap + passMicroseconds(gpu, (resultBytes + 4 + added) * sizeOf(convolution->result()));
 		return castTime(gpu, elements) +
-		       1e3 * (convolutionMicroseconds(gpu, op::padded(*convolution), path, resultBytes) + home + gap +
-		              settleMicroseconds(scaling));
+		       1e3 * (convolutionMicroseconds(gpu, op::padded(*convolution), path, resultBytes,
+		                                      convolutionEfficiency(*convolution, path)) +
+		              home + gap + settleMicroseconds(scaling));
 	}
 	auto m = static_cast<double>(op.m), n = static_cast<double>(op.n), k = static_cast<double>(op.k);
 	const double batch = op.batch, product = gemmTime(gpu, path, m, n, k, batch);

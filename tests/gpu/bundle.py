@@ -56,7 +56,7 @@ SOURCES = {
     "": ["tests/gpu/run.py", "LICENSE"],
     "suite": ["tests/gpu/suite/*.py"],
     "frameworks": ["tests/gpu/frameworks/*.py", "tests/wheels/torch_client.py", "tests/wheels/onnxruntime_client.py"],
-    "autoamp": ["tools/python/autoamp/__init__.py"],
+    "autoamp": ["tools/python/autoamp/*.py"],
     "programs": ["tools/demo/digits.csv", "tools/demo/DATA-LICENSE.md", "tests/preload/clients/lookup.py"],
     # Drivers that read files of the sources find them.
     "tools/demo": ["tools/demo/digits.csv"],
