@@ -156,6 +156,14 @@ DnnDescriptor description(Maker &maker, const op::GraphNode &node)
 	return made;
 }
 
+// Precompiled engines read a scalar as a float if they sum in fp32, whatever the type of the attribute is: seen in 9.19
+// on an H100, where a double of 1 is read as 0.
+void setScalar(Maker &maker, const DnnDescriptor &of, int name, double value)
+{
+	const auto scalar = static_cast<float>(value);
+	maker.set(of, name, CUDNN_TYPE_FLOAT, &scalar);
+}
+
 // The vendor copies the descriptors that it is given, so only the graph must be kept.
 DnnDescriptor operationGraph(Maker &maker, const DnnTarget &target, const op::Graph &graph)
 {
@@ -178,11 +186,11 @@ DnnDescriptor operationGraph(Maker &maker, const DnnTarget &target, const op::Gr
 			maker.set(operation, name.second, named(node.second));
 		maker.set(operation, name.result, named(node.result));
 		if (name.alpha) {
-			maker.set(operation, name.alpha, CUDNN_TYPE_DOUBLE, &node.alpha);
-			maker.set(operation, name.beta, CUDNN_TYPE_DOUBLE, &node.beta);
+			setScalar(maker, operation, name.alpha, node.alpha);
+			setScalar(maker, operation, name.beta, node.beta);
 		} else if (node.factor[0] != 1 || node.factor[1] != 1) {
-			maker.set(operation, CUDNN_ATTR_OPERATION_POINTWISE_ALPHA1, CUDNN_TYPE_DOUBLE, &node.factor[0]);
-			maker.set(operation, CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2, CUDNN_TYPE_DOUBLE, &node.factor[1]);
+			setScalar(maker, operation, CUDNN_ATTR_OPERATION_POINTWISE_ALPHA1, node.factor[0]);
+			setScalar(maker, operation, CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2, node.factor[1]);
 		}
 		maker.finalize(operation);
 		pointers.push_back(operation.get());

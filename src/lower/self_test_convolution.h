@@ -21,14 +21,14 @@ public:
 	double error(unsigned problem) const override;
 
 private:
-	static constexpr unsigned convolutions = 2;
+	static constexpr unsigned mostConvolutions = 3;
 	const LoweredCall &call_;
 	const op::CudnnGraph &cudnn_;
 	void *const handle_;
 	const Convolve convolve_;
 	struct {
 		size_t x, w, y; // index of the first element
-	} places_[convolutions];
+	} places_[mostConvolutions];
 	SiteCache cache_;
 };
 

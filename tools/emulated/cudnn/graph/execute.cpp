@@ -119,6 +119,13 @@ struct Run {
 
 	const Graph &graph() const { return *plan->graph; }
 	Rounding rounding() const { return plan->engine.usesTensorCores() ? dnn::tensorCoreRounding() : Rounding::None; }
+	// A precompiled engine reads a float, also from the memory of a double.
+	float scalar(const Node &node, double value) const
+	{
+		const bool isMisread = node.hasDoubleScalars && !plan->engine.isRuntimeCompiled();
+		return isMisread ? std::bit_cast<float>(static_cast<uint32_t>(std::bit_cast<uint64_t>(value)))
+		                 : static_cast<float>(value);
+	}
 	Dense read(Memory &memory, int64_t uid, Rounding rounding = Rounding::None)
 	{
 		const auto found = values.find(uid);
@@ -238,12 +245,11 @@ struct Run {
 			if (edge.isVirtual && isOperand(node.result))
 				round(dense, edge.tensor.type, rounding());
 			const bool isScaled = node.kind == Node::Kind::convolution;
-			const auto alpha = static_cast<float>(isScaled ? node.alpha : 1),
-			           beta = static_cast<float>(isScaled ? node.beta : 0);
 			if (edge.isVirtual)
 				values[node.result] = std::move(dense);
 			else
-				memory.write<float>(std::move(dense), edge.tensor, pointers.at(node.result), alpha, beta);
+				memory.write<float>(std::move(dense), edge.tensor, pointers.at(node.result),
+				                    isScaled ? scalar(node, node.alpha) : 1, isScaled ? scalar(node, node.beta) : 0);
 		}
 	}
 };

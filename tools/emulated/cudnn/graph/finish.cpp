@@ -78,7 +78,8 @@ Status finishConvolution(Descriptor &d)
 	return success;
 }
 
-bool overlaps(const Tensor &tensor)
+// How many elements of memory lie between the first and the last one of the tensor, with both; 0: elements overlap.
+int64_t extentOf(const Tensor &tensor)
 {
 	std::vector<int> order(static_cast<size_t>(tensor.rank));
 	std::iota(order.begin(), order.end(), 0);
@@ -86,10 +87,10 @@ bool overlaps(const Tensor &tensor)
 	int64_t reach = 0;
 	for (int i : order) {
 		if (tensor.dims[i] > 1 && tensor.strides[i] <= reach)
-			return true;
+			return 0;
 		reach += (tensor.dims[i] - 1) * tensor.strides[i];
 	}
-	return false;
+	return reach + 1;
 }
 
 // The finalized tensor of an attribute, as an edge of the operation.
@@ -113,7 +114,8 @@ Status finishConvolutionOf(Descriptor &d, Direction direction, int base)
 	dnn::Convolution &c = node.convolution;
 	const int64_t *xs = x->tensor.dims, *ws = w->tensor.dims, *ys = y->tensor.dims;
 	for (const Edge &edge : d.edges)
-		REFUSE_IF(edge.tensor.rank != c.spatial + 2 || overlaps(edge.tensor) || edge.tensor.count() == 0, BAD_PARAM);
+		REFUSE_IF(edge.tensor.rank != c.spatial + 2 || !extentOf(edge.tensor) || edge.tensor.count() == 0, BAD_PARAM);
+	REFUSE_IF(extentOf(w->tensor) != w->tensor.count(), BAD_PARAM); // a filter has no gaps
 	REFUSE_IF(xs[1] % ws[1] != 0 || xs[0] != ys[0] || ys[1] != ws[0], BAD_PARAM);
 	c.groups = xs[1] / ws[1];
 	REFUSE_IF(ws[0] % c.groups != 0, BAD_PARAM);
@@ -123,6 +125,7 @@ Status finishConvolutionOf(Descriptor &d, Direction direction, int base)
 	c.direction = direction;
 	node.alpha = d.number(base + alpha, 1);
 	node.beta = d.number(base + beta, 0);
+	node.hasDoubleScalars = d.has(base + alpha) && d.values.at(base + alpha).type == CUDNN_TYPE_DOUBLE;
 	const bool isForward = direction == Direction::forward, isData = direction == Direction::backwardData;
 	node.first = isData ? w->uid : x->uid;
 	node.second = isForward ? w->uid : y->uid;

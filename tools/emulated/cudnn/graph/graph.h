@@ -31,7 +31,8 @@ struct Node {
 	dnn::Convolution convolution;
 	cudnnPointwiseMode_t mode = CUDNN_POINTWISE_ADD;
 	cudnnDataType_t compute = CUDNN_DATA_FLOAT;
-	double alpha = 1, beta = 0; // elements: factors of the first and second operand
+	double alpha = 1, beta = 0;    // elements: factors of the first and second operand
+	bool hasDoubleScalars = false; // the attributes of a convolution's alpha and beta are doubles
 	double lowerClip = 0, upperClip = std::numeric_limits<double>::max(), lowerClipSlope = 0; // RELU
 	double parameter = 1; // ELU (alpha), SWISH and SOFTPLUS (beta)
 	int64_t first = 0, second = 0,
