@@ -31,9 +31,10 @@ uint64_t setOwner(uint64_t owner)
 
 } // namespace
 
-void watchLaunches(Process &process)
+void watchLaunches(Process &process, void (*watchExit)())
 {
-	trace::cupti::start(process.recorder, process.options.cuptiPath.c_str(), currentLauncher, areKernelsCaptured);
+	trace::cupti::start(process.recorder, process.options.cuptiPath.c_str(), currentLauncher, areKernelsCaptured,
+	                    watchExit);
 	if (trace::cupti::isOn.load(std::memory_order_relaxed))
 		base::ownWorkListener.store(onOwnWork, std::memory_order_relaxed),
 		    base::ownerSetter.store(setOwner, std::memory_order_relaxed);

@@ -55,7 +55,8 @@ private:
 	bool isRecorded_, isBegun_ = false;
 };
 
-// Starts kernel tracing at the first call of the process, if AUTOAMP_TRACE=kernels.
-void watchLaunches(Process &process);
+// Starts kernel tracing at the first call of the process, if AUTOAMP_TRACE=kernels. watchExit: as for
+// trace::cupti::start().
+void watchLaunches(Process &process, void (*watchExit)());
 
 } // namespace autoamp::core

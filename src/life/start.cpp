@@ -16,6 +16,7 @@
 #include "src/trace/cupti/collector.h"
 
 #include <cstdlib>
+#include <utility>
 
 namespace autoamp::core {
 
@@ -35,8 +36,10 @@ void watchRefusedKernels(Process &process)
 
 void onExit(int status, void *)
 {
+	static bool isDone = false;
 	const base::CallerState callerState;
-	if (stage.load(std::memory_order_acquire) != Stage::on || !theProcess.load()->isTracing)
+	if (stage.load(std::memory_order_acquire) != Stage::on || !theProcess.load()->isTracing ||
+	    std::exchange(isDone, true))
 		return;
 	trace::cupti::finish();
 	drainScalerEvents(*theProcess.load(), true);
@@ -44,12 +47,18 @@ void onExit(int status, void *)
 	closeTrace(*theProcess.load(), status);
 }
 
+// May be called more than once. The handler registered last runs first.
+void watchExit()
+{
+	on_exit(onExit, nullptr);
+}
+
 Process *start()
 {
 	static std::atomic<bool> isWatching{false};
 	if (!isWatching.exchange(true)) { // a child forked during the start runs this function again
 		registerForkHandlers();
-		on_exit(onExit, nullptr);
+		watchExit();
 	}
 	const Policy *const configured = processPolicy();
 	if (!configured || !(configured->options.enabled || isWoken))
@@ -72,7 +81,7 @@ Process *start()
 	isIdle = options.level == policy::Level::O0 && isFixed && !process->isTracing;
 	// Before another thread can make calls: its first kernels would have no owner.
 	if (process->isTracing && options.trace == policy::TraceLevel::kernels)
-		watchLaunches(*process), watchLaunchFunctions();
+		watchLaunches(*process, watchExit), watchLaunchFunctions();
 	if (process->isTracing)
 		watchRefusedKernels(*process);
 	logStart(*process);

@@ -238,7 +238,7 @@ std::string nodesAreReported(Line &line)
 	const auto created = static_cast<long long>(all().created.size()),
 	           cloned = static_cast<long long>(all().cloned.size());
 	line.put("created", created).put("cloned", cloned).put("unknown", all().clonesOfUnknown);
-	return answer(created && cloned >= created && !all().clonesOfUnknown);
+	return answer(created && cloned && !all().clonesOfUnknown);
 }
 
 std::string replayedKernelsHaveClones(Line &line)
@@ -266,8 +266,10 @@ void writeAtExit()
 		std::_Exit(4);
 }
 
-// Another process ends with work that is finished. Its exit handler was registered before or after its first CUDA call.
-std::string flushAtExit(Line &line, bool isEarly)
+enum class Registered { beforeCupti, afterCupti, afterLaunches };
+
+// Another process ends with work that is finished. CUPTI and CUDA register exit handlers of their own.
+std::string flushAtExit(Line &line, Registered registered)
 {
 	int ends[2];
 	if (pipe(ends))
@@ -276,16 +278,19 @@ std::string flushAtExit(Line &line, bool isEarly)
 	if (process == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		exitPipe = ends[1];
-		if (isEarly)
-			std::atexit(writeAtExit);
+		const auto reach = [registered](Registered now) {
+			if (now == registered)
+				std::atexit(writeAtExit);
+		};
+		reach(Registered::beforeCupti);
 		if (!hasCupti())
 			std::_Exit(77);
 		begin();
+		reach(Registered::afterCupti);
 		{
 			Products products;
 			products.enqueue();
-			if (!isEarly)
-				std::atexit(writeAtExit);
+			reach(Registered::afterLaunches);
 			CHECK(cudaDeviceSynchronize());
 		}
 		std::exit(0);
@@ -353,9 +358,11 @@ Rows cuptiRows()
 	    {"cupti.graph_nodes_are_reported_when_created_and_cloned", yes, recorded, own, nodesAreReported},
 	    {"cupti.replayed_kernels_have_the_ids_of_clones", yes, recorded, own, replayedKernelsHaveClones},
 	    {"cupti.flush_at_exit_returns_all_records", yes, recorded, own,
-	     [](Line &line) { return flushAtExit(line, false); }},
-	    {"cupti.flush_in_an_exit_handler_older_than_cuda_returns_all_records", yes, recorded, own,
-	     [](Line &line) { return flushAtExit(line, true); }},
+	     [](Line &line) { return flushAtExit(line, Registered::afterLaunches); }},
+	    {"cupti.flush_in_an_exit_handler_older_than_launches_returns_all_records", no, recorded, own,
+	     [](Line &line) { return flushAtExit(line, Registered::afterCupti); }},
+	    {"cupti.flush_in_an_exit_handler_older_than_cupti_returns_all_records", no, recorded, own,
+	     [](Line &line) { return flushAtExit(line, Registered::beforeCupti); }},
 	    {"cupti.device_buffers_grow_without_a_limit", no, recorded, own,
 	     [](Line &line) { return buffersGrow(line, false); }},
 	    {"cupti.device_buffers_grow_beyond_a_limit_set_after_cuda", no, recorded, own,

@@ -176,6 +176,7 @@ struct Collector {
 	Recorder *recorder;
 	Launcher (*current)(bool isNode);
 	bool (*isWanted)();
+	void (*watchExit)();
 	LaunchRecord *counters; // in the trace file, so that they survive a kill
 	Cupti library;
 	CUpti_SubscriberHandle subscriber = nullptr;
@@ -240,7 +241,7 @@ void CUPTIAPI requestBuffer(uint8_t **data, size_t *size, size_t *maxRecords)
 {
 	const base::CallerState callerState;
 	Buffer *buffer = nullptr;
-	bool isScarce;
+	bool isScarce, isMade = false;
 	{
 		const Locked locked;
 		if (collector->idle)
@@ -249,11 +250,14 @@ void CUPTIAPI requestBuffer(uint8_t **data, size_t *size, size_t *maxRecords)
 			Buffer &made = collector->buffers[collector->buffersMade++];
 			made.data = static_cast<uint8_t *>(malloc(bufferSize));
 			buffer = made.data ? &made : nullptr;
+			isMade = true;
 		}
 		if (buffer)
 			buffer->isOut = true;
 		isScarce = buffer && ++collector->buffersOut == buffersToFlush;
 	}
+	if (isMade)
+		collector->watchExit();
 	if (isScarce)
 		sem_post(&collector->wake);
 	collector->isLaunchedSinceRequest.store(false, std::memory_order_relaxed);
@@ -363,8 +367,9 @@ void onLaunch(CUpti_CallbackDomain domain, CUpti_CallbackId id, const CUpti_Call
 	const Work work = workOf(domain, id);
 	if (*call.correlationData == 1 || work == Work::copy)
 		return;
-	(work == Work::graph ? collector->counters->graphs : collector->counters->launched)
-	    .fetch_add(1, std::memory_order_relaxed);
+	std::atomic<uint64_t> &count = work == Work::graph ? collector->counters->graphs : collector->counters->launched;
+	if (count.fetch_add(1, std::memory_order_relaxed) == 0)
+		collector->watchExit();
 	for (std::atomic<bool> *const flag : {&collector->isLaunchedSinceReturn, &collector->isLaunchedSinceRequest})
 		if (!flag->load(std::memory_order_relaxed))
 			flag->store(true, std::memory_order_relaxed);
@@ -749,13 +754,15 @@ void awaitDevice()
 
 constinit std::atomic<bool> isOn{false};
 
-void start(Recorder &recorder, const char *path, Launcher (*current)(bool isNode), bool (*isWanted)())
+void start(Recorder &recorder, const char *path, Launcher (*current)(bool isNode), bool (*isWanted)(),
+           void (*watchExit)())
 {
 	char why[160] = "no memory";
 	auto *made = new Collector;
 	made->recorder = &recorder;
 	made->current = current;
 	made->isWanted = isWanted;
+	made->watchExit = watchExit;
 	made->counters = recorder.launches();
 	sem_init(&made->wake, 0, 0);
 	if (!made->counters || !loadCupti(path, made->library, why)) {
@@ -782,6 +789,7 @@ void start(Recorder &recorder, const char *path, Launcher (*current)(bool isNode
 		endIfFailed();
 		return;
 	}
+	watchExit();
 }
 
 // Holds no lock while CUPTI is called. If another thread is switching, that thread checks again.

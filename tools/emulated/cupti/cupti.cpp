@@ -7,6 +7,7 @@
 #include <cupti.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -86,9 +87,20 @@ struct Locked {
 
 thread_local std::vector<std::pair<CUpti_ExternalCorrelationKind, uint64_t>> externals;
 
+// The real library destroys its objects at exit: those of the library itself, and those made at the first use of a
+// function. A later call uses destroyed objects and crashes.
+std::atomic<bool> isDestroyed{false};
+struct Object {
+	~Object() { isDestroyed = true; }
+} const ofLibrary;
+
 // Runs first in each function. In a forked child the real library hangs; this one reports the call.
 CUptiResult enter(const char *name)
 {
+	if (isDestroyed) {
+		say("%s after the library's exit handlers", name);
+		raise(SIGSEGV);
+	}
 	if (hasForked())
 		say("%s in a forked child", name);
 	return mustFail(name) ? CUPTI_ERROR_UNKNOWN : CUPTI_SUCCESS;
@@ -223,6 +235,8 @@ Launched launched(cudaGraphNodeType type, bool byDriver)
 	for (const cudaGraphNodeType work : {cudaGraphNodeTypeKernel, cudaGraphNodeTypeMemcpy, cudaGraphNodeTypeMemset})
 		if (all.kinds.count(kindOf(work)))
 			answer.wanted |= 1u << work;
+	if (answer.wanted)
+		static const Object ofFirstUse;
 	if (type != cudaGraphNodeTypeHost)
 		callBack(byDriver, functionOf(type), correlation);
 	return answer;
