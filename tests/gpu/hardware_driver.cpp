@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <set>
+#include <unistd.h>
 
 namespace hardware {
 namespace {
@@ -205,6 +207,57 @@ std::string findFunction(Line &line)
 	return found;
 }
 
+// As for the parameters of a gradient scaler, and for its state on the host.
+std::string queryMemory(Line &line)
+{
+	Array array(4);
+	void *host = nullptr;
+	CHECK(cudaHostAlloc(&host, 4096, cudaHostAllocMapped));
+	const std::string found = duringCapture(line, [&](cudaStream_t) {
+		unsigned type = 0;
+		int device = 0;
+		unsigned long long id = 0;
+		CUdeviceptr mapped = 0;
+		const auto address = reinterpret_cast<CUdeviceptr>(array.data());
+		const CUresult results[] = {
+		    DRIVER(cuCtxGetDevice)(&device), DRIVER(cuCtxGetId)(nullptr, &id),
+		    DRIVER(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address),
+		    DRIVER(cuPointerGetAttribute)(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address),
+		    DRIVER(cuMemHostGetDevicePointer_v2)(&mapped, host, 0)};
+		return *std::max_element(std::begin(results), std::end(results));
+	});
+	CHECK(cudaFreeHost(host));
+	return found;
+}
+
+// As for scratch memory that the graph of a capture owns.
+std::string keepObject(Line &line)
+{
+	static bool isDestroyed;
+	isDestroyed = false;
+	const std::string found = duringCapture(line, [](cudaStream_t stream) {
+		const auto ask = driver<CUresult (*)(CUstream, CUstreamCaptureStatus *, cuuint64_t *, CUgraph *,
+		                                     const CUgraphNode **, size_t *)>("cuStreamGetCaptureInfo_v2");
+		CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+		cuuint64_t id = 0;
+		CUgraph graph = nullptr;
+		const CUgraphNode *nodes = nullptr;
+		size_t count = 0;
+		CUuserObject object = nullptr;
+		if (const CUresult result = ask(stream, &status, &id, &graph, &nodes, &count))
+			return result;
+		if (const CUresult result = DRIVER(cuUserObjectCreate)(
+		        &object, &isDestroyed, [](void *is) { *static_cast<bool *>(is) = true; }, 1,
+		        CU_USER_OBJECT_NO_DESTRUCTOR_SYNC))
+			return result;
+		return DRIVER(cuGraphRetainUserObject)(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE);
+	});
+	for (int i = 0; i < 100 && !isDestroyed; i++) // with the graph, perhaps on another thread
+		usleep(10'000);
+	line.put("destroyed", isDestroyed);
+	return found;
+}
+
 // A cubin that runs on no GPU of this major version, while this GPU has a context.
 std::string loadForeign(Line &line)
 {
@@ -232,6 +285,8 @@ Rows driverRows()
 	    {"context.null_has_an_id_without_a_current_one", no, recorded, shared, idWithoutContext},
 	    {"stream.ids_are_never_used_again", yes, needed, shared, streamIds},
 	    {"capture.relaxed_allows_finding_a_function", yes, needed, shared, findFunction},
+	    {"capture.relaxed_allows_querying_memory", yes, needed, shared, queryMemory},
+	    {"capture.relaxed_allows_keeping_an_object_in_the_graph", yes, needed, shared, keepObject},
 	    {"images.ptx_is_compiled", yes, recorded, shared, loadPtx},
 	    {"images.a_cubin_loads_before_there_is_a_context", yes, recorded, own,
 	     [](Line &line) { return load(line, imageHere()); }},
