@@ -326,6 +326,7 @@ def messages():
     told.append(error_of(lambda: [scaler.unscale_(each, grads=[Memory([1.0])]) for each in optimizers]))
     told.append(error_of(lambda: turn(fresh(init_scale=math.nan), 1.0)))
     end, begin = os.pipe()
+    warnings.simplefilter("ignore", DeprecationWarning)  # Python warns of a fork while other threads run
     child = os.fork()
     if child == 0:
         os.write(begin, str(error_of(scaler.get_scale)).encode())
