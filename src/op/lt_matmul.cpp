@@ -342,11 +342,14 @@ struct EpilogueArguments {
 	bool isOfD(int32_t type) const { return type == -1 || type == typeOfD; }
 
 	bool isBiasValid() const { return extras.bias && isOfD(typeAt(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE)); }
-	// An autoamp kernel writes the sum. It must not run if batches would overwrite each other.
+	// An autoamp kernel writes the sum. It must not run if batches would overwrite each other. The vendor sums only an
+	// A that is not transposed and a B that is: cuBLASLt 13.1 refuses the others.
 	bool isSumValid() const
 	{
-		const int64_t length = op.epilogue == static_cast<uint8_t>(Epilogue::bgrada) ? op.m : op.n;
-		return typeOfD == CUDA_R_32F && extras.bias % sizeof(float) == 0 &&
+		const bool isOfA = op.epilogue == static_cast<uint8_t>(Epilogue::bgrada);
+		const int64_t length = isOfA ? op.m : op.n;
+		const bool isTransposed = (isOfA ? product.transa : product.transb) != CUBLAS_OP_N;
+		return isTransposed != isOfA && typeOfD == CUDA_R_32F && extras.bias % sizeof(float) == 0 &&
 		       (op.batch <= 1 || extras.biasBatchStride >= length);
 	}
 	bool isAuxValid() const

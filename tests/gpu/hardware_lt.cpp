@@ -98,7 +98,7 @@ std::string misaligned(Line &line)
 	shifted.upload();
 	const auto status = square.call(&found.at(0).algo, room, shifted.data());
 	line.put("status", status).put("ran", cudaStreamSynchronize(square.session.stream));
-	return answer(status == CUBLAS_STATUS_INVALID_VALUE);
+	return answer(status != CUBLAS_STATUS_SUCCESS);
 }
 
 // C is an address without memory: reading it breaks the context.
@@ -243,14 +243,21 @@ std::string checksAlgorithms(Line &line)
 	return answer(refused == 0);
 }
 
-std::string gradientHasAlpha(Line &line, cublasLtEpilogue_t epilogue)
+Spec withEpilogue(cublasLtEpilogue_t epilogue, cublasOperation_t transa, cublasOperation_t transb)
 {
-	Session session;
-	Problem problem(with(gaussian, [&](Spec &spec) {
+	return with(gaussian, [&](Spec &spec) {
 		spec.door = Interception::ltMatmul;
 		spec.epilogue = epilogue;
+		spec.transa = transa;
+		spec.transb = transb;
 		spec.alpha = 4;
-	}));
+	});
+}
+
+std::string gradientHasAlpha(Line &line, const Spec &spec)
+{
+	Session session;
+	Problem problem(spec);
 	problem.upload();
 	const int status = problem.call(session.handle, session.light);
 	CHECK(cudaStreamSynchronize(session.stream));
@@ -258,6 +265,35 @@ std::string gradientHasAlpha(Line &line, cublasLtEpilogue_t epilogue)
 	const double error = problem.compare().beside; // compared with the sum without alpha
 	line.put("status", status).put("error", error);
 	return status ? "refused" : answer(error > 1e-3);
+}
+
+// A product that cublasLt should refuse.
+std::string isRefused(Line &line, const Spec &spec)
+{
+	Session session;
+	Problem problem(spec);
+	problem.upload();
+	const int status = problem.call(session.handle, session.light);
+	CHECK(cudaStreamSynchronize(session.stream));
+	line.put("status", status);
+	return answer(status == CUBLAS_STATUS_NOT_SUPPORTED);
+}
+
+// The gradient of a bias, without a workspace and, if that is refused, with one.
+std::string gradientNeedsWorkspace(Line &line)
+{
+	int statuses[2];
+	for (const bool hasWorkspace : {false, true}) {
+		Session session;
+		Problem problem(withEpilogue(CUBLASLT_EPILOGUE_DRELU_BGRAD, CUBLAS_OP_N, CUBLAS_OP_N));
+		if (!hasWorkspace)
+			problem.spec.workspace = 0;
+		problem.upload();
+		statuses[hasWorkspace] = problem.call(session.handle, session.light);
+		CHECK(cudaStreamSynchronize(session.stream));
+	}
+	line.put("without", statuses[0]).put("with", statuses[1]);
+	return statuses[1] ? "refused" : answer(statuses[0] != 0);
 }
 
 } // namespace
@@ -270,9 +306,18 @@ Rows ltRows()
 	    {"lt.c_is_read_at_host_beta_0", no, recorded, shared, [](Line &line) { return readsC(line, false); }},
 	    {"lt.c_is_read_at_device_beta_0", no, recorded, shared, [](Line &line) { return readsC(line, true); }},
 	    {"lt.bgrada_includes_alpha", no, recorded, shared,
-	     [](Line &line) { return gradientHasAlpha(line, CUBLASLT_EPILOGUE_BGRADA); }},
+	     [](Line &line) {
+		     return gradientHasAlpha(line, withEpilogue(CUBLASLT_EPILOGUE_BGRADA, CUBLAS_OP_N, CUBLAS_OP_N));
+	     }},
 	    {"lt.bgradb_includes_alpha", no, recorded, shared,
-	     [](Line &line) { return gradientHasAlpha(line, CUBLASLT_EPILOGUE_BGRADB); }},
+	     [](Line &line) {
+		     return gradientHasAlpha(line, withEpilogue(CUBLASLT_EPILOGUE_BGRADB, CUBLAS_OP_N, CUBLAS_OP_T));
+	     }},
+	    {"lt.bgrada_of_a_transposed_a_is_refused", yes, recorded, shared,
+	     [](Line &line) { return isRefused(line, withEpilogue(CUBLASLT_EPILOGUE_BGRADA, CUBLAS_OP_T, CUBLAS_OP_T)); }},
+	    {"lt.bgradb_of_a_plain_b_is_refused", yes, recorded, shared,
+	     [](Line &line) { return isRefused(line, withEpilogue(CUBLASLT_EPILOGUE_BGRADB, CUBLAS_OP_N, CUBLAS_OP_N)); }},
+	    {"lt.the_gradient_of_a_bias_needs_a_workspace", yes, recorded, shared, gradientNeedsWorkspace},
 	    {"lt.refuses_a_pointer_less_aligned_than_promised", yes, recorded, shared, misaligned},
 	};
 }

@@ -60,8 +60,11 @@ class Products:
                 recomputed += audit["recomputed"]
                 self.assertEqual(audit["recomputed"] == 1, case.get("epilogue") not in LINEAR)
                 # eta is relative to the product alone, the audit to the result with beta C and bias.
-                least = float(case["eta"]) / (3 if name in ("grouped.one", "arrays.plain") else 10)
-                self.assertWithin(audit["max_error"], (least, max(3 * float(case["eta"]), 1e-6)), (audit, case))
+                # A product that a permission leaves in fp32 has the bits of the second one, and no error.
+                eta = float(case["eta"])
+                is_fp32 = self.way.is_permission() and eta < 1e-5
+                least = 0 if is_fp32 else eta / (3 if name in ("grouped.one", "arrays.plain") else 10)
+                self.assertWithin(audit["max_error"], (least, max(3 * eta, 1e-6)), (audit, case))
                 self.assertLessEqual(audit["median_error"], audit["max_error"])
         self.assertGreater(measured, 40)
         self.assertGreater(recomputed, 0)

@@ -49,7 +49,7 @@ class First(runner.Test):
     def test_beside_a_capture_of_another_thread(self):
         for dtype in ("float16", "bfloat16"):
             with self.subTest(dtype):
-                result = run(PROGRAM, "first.beside", STRATEGY="cast", DTYPE=dtype)
+                result = run(PROGRAM, "first.beside", STRATEGY="cast", DTYPE=dtype, CUSTOM_BLACK_LIST="cublasSgemmEx")
                 self.assertFine(bare(PROGRAM, "first.beside"))
                 self.assertFine(result)
                 self.assertEqual([(row["m"], row["decision"], row["captured"]) for row in result.rows(dtype_compute=dtype)],
@@ -77,7 +77,8 @@ class Captured:
                     rows = self.run.rows_of(case)
                     self.assertEqual([(row["decision"], row["reason"]) for row in rows], [("lowered", "white_list")])
                     self.assertEqual(rows[0]["captured"], int(case["captured"]))
-                    self.assertNotEqual(case["bits"], self.bare.cases[name]["bits"])
+                    if not self.way.is_permission():
+                        self.assertNotEqual(case["bits"], self.bare.cases[name]["bits"])
 
     def test_as_exact_as_the_type(self):
         for name, case in self.run.cases.items():

@@ -28,10 +28,17 @@ class Way:
         self.strategy, self.precision = strategy, precision
         self.variables = {"STRATEGY": strategy, **variables}
 
+    def is_permission(self):
+        """cuBLAS may round the operands, but need not: a real one computes some products in fp32."""
+        return self.strategy in ("tf32", "library") and not PLACE.emulated
+
+    def rounding(self):
+        """An H100 computes FAST_16F and FAST_16BF in TF32, and so does the emulated device."""
+        return "tf32" if self.strategy == "library" and PLACE.emulated else self.precision
+
     def eta(self):
-        """FAST_16F and FAST_16BF permit TF32 as well: the emulated library never takes it, a real one may."""
-        may_be_tf32 = self.strategy == "library" and not PLACE.emulated
-        return (ETA["tf32"][0] if may_be_tf32 else ETA[self.precision][0], ETA[self.precision][1])
+        low, high = ETA[self.rounding()]
+        return (0 if self.is_permission() else low, high)
 
 
 CAST_HALF = Way("cast", "float16")

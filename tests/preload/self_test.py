@@ -290,7 +290,7 @@ class SelfTest(unittest.TestCase):
                 self.assertEqual(method["lowered"], method["calls"] - (method["reason"] is not None))
                 self.assertGreater(method["calls"], 17)
                 # The rounding of the type must show in every call that was lowered.
-                unit = 2.0 ** (-8 if "bfloat16" in name else -11)
+                unit = 2.0 ** (-8 if "cast to bfloat16" in name else -11)  # `library` is TF32
                 self.assertTrue(unit / 4 < method["largest_error"] < 2 * unit, method)
                 self.assertEqual(method["smallest_error"] > unit / 4, method["reason"] is None)
 

@@ -5,7 +5,7 @@ import runner
 from runner import (CAST_BFLOAT16, CAST_HALF, LIBRARY_BFLOAT16, LIBRARY_HALF, TF32, TF32_AS_TYPE, bare, run)
 
 PROGRAM = "semantics"
-CASES = ("[!s]*", "s[!i]*")  # all except size.*
+CASES = ("[!s]*", "s[!i]*")  # all except size.* and sized.*
 SIZES = ("size.*",)
 
 # Cases that every strategy keeps, and the reason. Everything else is lowered.
@@ -22,9 +22,12 @@ ON_TF32 = {"mode.tf32", "mode.tf32_compute", "mode.tf32_lt", "grouped.tf32"}
 CAUSES = {"mode.pedantic": "CUBLAS_PEDANTIC_MATH", "mode.pedantic_compute": "CUBLAS_COMPUTE_32F_PEDANTIC",
           "mode.emulated": "CUBLAS_FP32_EMULATED_BF16X9_MATH", "mode.emulated_compute": "CUBLAS_COMPUTE_32F_EMULATED_16BFX9",
           "mode.tf32": "CUBLAS_TF32_TENSOR_OP_MATH", "mode.tf32_compute": "CUBLAS_COMPUTE_32F_FAST_TF32"}
-# Epilogues that read or write a matrix of GELU: no 16-bit engine with fp32 output. Those that sum an operand: with
-# cast, an autoamp kernel computes the sum.
-REFUSED, SUMMED = {"160", "164", "192", "208"}, {"256", "512"}
+SUMMED = {"256", "512"}  # epilogues that sum an operand: with cast, an autoamp kernel computes the sum
+# Epilogues of GELU and its gradient: the approximation of tanh has a larger error than fp32.
+GELU = {"32", "36", "160", "164", "192", "208"}
+FP32_ERROR, GELU_ERROR = 1e-6, 1e-5
+# cuBLASLt sums only an A that is not transposed and a B that is.
+REFUSED_BY_CUBLASLT = {"beside.bgrada_transposed", "beside.bgrada_shared", "beside.bgradb", "beside.bgradb_by_rows", "any.39"}
 # m of the cases that make several calls, and how many are lowered (per device).
 INVALID_ALGORITHMS = 12  # calls of state.bad_arguments that only the vendor may refuse
 CALLS = {301: [5, 1], 302: [1], 303: [1], 304: [1], 305: [1], 306: [2], 307: [3], 308: [3], 309: [1], 310: [16], 311: [16], 312: [32],
@@ -37,11 +40,9 @@ class Lowered:
     def setUp(self):
         self.bare = bare(PROGRAM, *CASES)
         self.run = run(PROGRAM, *CASES, **self.way.variables)
-        self.kept = dict(KEPT)
-        self.fallbacks = set()
-        if self.way in (CAST_HALF, CAST_BFLOAT16):
-            self.fallbacks = {name for name, case in self.run.cases.items() if case.get("epilogue") in REFUSED}
-        else:  # arrays of pointers are lowered only by cast
+        self.refused = {name for name, case in self.bare.cases.items() if case.get("status") == "15"}
+        self.kept = KEPT | dict.fromkeys(REFUSED_BY_CUBLASLT, "unsupported")
+        if self.way not in (CAST_HALF, CAST_BFLOAT16):  # arrays of pointers are lowered only by cast
             self.kept |= {name: "unsupported" for name, case in self.run.cases.items() if name not in KEPT and
                           (case.get("entry", "").removesuffix("_64") in
                            ("cublasSgemmBatched", "cublasGemmBatchedEx", "cublasSgemmGroupedBatched", "cublasGemmGroupedBatchedEx")
@@ -63,9 +64,12 @@ class Lowered:
                 self.assertEqual({row["cause"] for row in self.run.rows_of(self.run.cases[name])}, {cause}, name)
 
     def test_statuses_are_the_vendors(self):
+        if runner.PLACE.emulated:
+            self.assertEqual(self.refused, REFUSED_BY_CUBLASLT)
+        others = self.refused - REFUSED_BY_CUBLASLT  # a lowered form may exist
         for key in ("status", "statuses"):
-            self.assertEqual({name: case.get(key) for name, case in self.run.cases.items()},
-                             {name: case.get(key) for name, case in self.bare.cases.items()})
+            self.assertEqual(*({name: case.get(key) for name, case in each.cases.items() if name not in others}
+                               for each in (self.run, self.bare)))
 
     def test_kept_calls_are_the_vendors_to_the_bit(self):
         for name, reason in self.kept.items():
@@ -76,21 +80,14 @@ class Lowered:
                 self.assertEqual([(row["decision"], row["reason"], row["calls"]) for row in rows], [("kept", reason, 1)])
                 self.assertEqual(case.get("beside_bits"), self.bare.cases[name].get("beside_bits"))
 
-    @runner.emulated_only("may have engines")
-    def test_what_the_vendor_has_no_engine_for_is_the_vendors_to_the_bit(self):
-        for name in self.fallbacks:
-            with self.subTest(name):
-                case, bare_case = self.run.cases[name], self.bare.cases[name]
-                for key in ("bits", "beside_bits"):
-                    self.assertEqual(case.get(key), bare_case.get(key))
-                self.assertEqual([(row["decision"], row["reason"], row["calls"]) for row in self.run.rows_of(case)],
-                                 [("fallback", "no_fp32_output", 1)])
-
     def test_lowered_calls_are_as_exact_as_the_type(self):
+        rounded = 0
         for name, case in self.run.cases.items():
-            if name in self.kept or name in self.fallbacks or "eta" not in case:
+            if name in self.kept or name in self.refused or "eta" not in case:
                 continue
             with self.subTest(name):
+                is_rounded = not self.way.is_permission() or float(case["eta"]) > GELU_ERROR
+                rounded += is_rounded
                 bits = case["bits"], self.bare.cases[name]["bits"]
                 if name == "scalars.device_alpha_zero":
                     self.assertEqual(*bits)
@@ -105,17 +102,19 @@ class Lowered:
                 elif "beside" in case:
                     low, high = self.way.eta() if "aux" not in name or "gelu" in name else (0, 0)  # a mask is that of D
                     self.assertWithin(case["beside"], (0.7 * low, 1.4 * high), "beside")
-                if name not in ON_TF32 or self.way.precision != "float16":  # same rounding: may be equal
+                if is_rounded and (name not in ON_TF32 or self.way is CAST_BFLOAT16):  # same rounding: may be equal
                     self.assertNotEqual(*bits)
                 if "entry" in case and int(case["m"]) not in CALLS:
                     row = self.assertLowered(self.run, case, self.way)
                     self.assertEqual(row["dtype_asked"], "tf32" if name in ON_TF32 else "float32")
+        self.assertGreater(rounded, 60)
 
     def test_bare_runs_are_exact(self):
         for name, case in self.bare.cases.items():
             if "eta" in case and name not in ON_TF32:
                 with self.subTest(name):
-                    self.assertLess(float(case["eta"]), 1e-6)
+                    is_approximate = case.get("epilogue") in GELU and not runner.PLACE.emulated
+                    self.assertLess(float(case["eta"]), GELU_ERROR if is_approximate else FP32_ERROR)
 
     def test_every_call_of_the_longer_cases_is_lowered(self):
         for m, calls in CALLS.items():
@@ -125,9 +124,8 @@ class Lowered:
                 self.assertEqual([row["calls"] for row in self.run.rows(m=m, decision="lowered")], calls)
 
     def test_nothing_falls_back(self):
-        self.assertEqual({row["reason"] for row in self.run.rows(decision="fallback")}, {"bad_argument"} | ({"no_fp32_output"} if self.fallbacks else set()))
-        if runner.PLACE.emulated:
-            self.assertEqual(self.run.report["totals"]["fallbacks"], len(self.fallbacks) + INVALID_ALGORITHMS)
+        self.assertEqual({row["reason"] for row in self.run.rows(decision="fallback")}, {"bad_argument"})
+        self.assertEqual(self.run.report["totals"]["fallbacks"], INVALID_ALGORITHMS)
 
     def test_labels(self):
         by_case = {name: self.run.rows_of(self.run.cases[name])[0] for name in
@@ -173,6 +171,13 @@ class LoweredLibraryHalf(Lowered, runner.Test):
 
 class Untouched(runner.Test):
     """Calls that are not lowered give the same results as without autoamp."""
+
+    @runner.emulated_only("cuBLASLt of a GPU dereferences them")
+    def test_null_arguments(self):
+        name = "sized.null_arguments"
+        result = run(PROGRAM, name, **CAST_HALF.variables)
+        self.assertFine(result)
+        self.assertEqual(result.cases[name]["statuses"], bare(PROGRAM, name).cases[name]["statuses"])
 
     def check(self, **variables):
         result = run(PROGRAM, *CASES, **variables)
@@ -228,7 +233,8 @@ class Choice(runner.Test):
             rows = [row for row in result.rows_of(case) if row["dtype_asked"] == asked]
             self.assertEqual(len(rows), 1, name)
             found[name] = rows[0]
-            if asked == "float32":
+            may_be_fp32 = rows[0]["strategy"] == "tf32" and not runner.PLACE.emulated
+            if asked == "float32" and not may_be_fp32:
                 self.assertEqual(case["bits"] == reference.cases[name]["bits"], rows[0]["decision"] != "lowered", name)
         return found
 

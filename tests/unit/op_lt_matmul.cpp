@@ -63,6 +63,15 @@ struct Asked {
 		set(layout, CUBLASLT_MATRIX_LAYOUT_ROWS, rows);
 		set(layout, CUBLASLT_MATRIX_LAYOUT_COLS, columns);
 	}
+	void transposed(bool isA, bool isB)
+	{
+		set(desc, CUBLASLT_MATMUL_DESC_TRANSA, int{isA ? CUBLAS_OP_T : CUBLAS_OP_N});
+		set(desc, CUBLASLT_MATMUL_DESC_TRANSB, int{isB ? CUBLAS_OP_T : CUBLAS_OP_N});
+		if (isA)
+			shape(a, 30, 10), set(a, CUBLASLT_MATRIX_LAYOUT_LD, int64_t{30});
+		if (isB)
+			shape(b, 20, 30), set(b, CUBLASLT_MATRIX_LAYOUT_LD, int64_t{30});
+	}
 	void epilogue(int kind, uint64_t bias)
 	{
 		set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE, kind);
@@ -314,15 +323,21 @@ const Case cases[] = {
     {"the sum of A", [](Asked &q) { q.epilogue(CUBLASLT_EPILOGUE_BGRADA, 0x5000); }, Obstacle::none},
     {"the sum of A, misaligned", [](Asked &q) { q.epilogue(CUBLASLT_EPILOGUE_BGRADA, 0x5002); },
      Obstacle::unsupported},
+    {"the sum of A, transposed",
+     [](Asked &q) { q.transposed(true, false), q.epilogue(CUBLASLT_EPILOGUE_BGRADA, 0x5000); }, Obstacle::unsupported},
+    {"the sum of B", [](Asked &q) { q.transposed(false, true), q.epilogue(CUBLASLT_EPILOGUE_BGRADB, 0x5000); },
+     Obstacle::none},
+    {"the sum of B, not transposed", [](Asked &q) { q.epilogue(CUBLASLT_EPILOGUE_BGRADB, 0x5000); },
+     Obstacle::unsupported},
     {"sums that touch",
      [](Asked &q) {
-	     q.batch(2, 300, 600, 200, 220), q.epilogue(CUBLASLT_EPILOGUE_BGRADB, 0x5000);
+	     q.transposed(false, true), q.batch(2, 300, 600, 200, 220), q.epilogue(CUBLASLT_EPILOGUE_BGRADB, 0x5000);
 	     set(q.desc, DESC(BIAS_BATCH_STRIDE), int64_t{20});
      },
      Obstacle::none},
     {"sums that overlap by one",
      [](Asked &q) {
-	     q.batch(2, 300, 600, 200, 220), q.epilogue(CUBLASLT_EPILOGUE_BGRADB, 0x5000);
+	     q.transposed(false, true), q.batch(2, 300, 600, 200, 220), q.epilogue(CUBLASLT_EPILOGUE_BGRADB, 0x5000);
 	     set(q.desc, DESC(BIAS_BATCH_STRIDE), int64_t{19});
      },
      Obstacle::unsupported},

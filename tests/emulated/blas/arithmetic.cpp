@@ -48,8 +48,8 @@ TEST_CASE("Operands are rounded as the types and compute types ask, sums are fp3
 	    {gemmEx<__half>(blas, m, n, k, a, b, CUBLAS_COMPUTE_32F), exact(half), 1e-4, 4e-4},
 	    {gemmEx<__nv_bfloat16>(blas, m, n, k, a, b, CUBLAS_COMPUTE_32F), exact(brain), 1e-3, 4e-3},
 	    {gemmEx<float>(blas, m, n, k, a, b, CUBLAS_COMPUTE_32F_FAST_TF32), exact(tf32), 1e-4, 4e-4},
-	    {gemmEx<float>(blas, m, n, k, a, b, CUBLAS_COMPUTE_32F_FAST_16F), exact(half), 1e-4, 4e-4},
-	    {gemmEx<float>(blas, m, n, k, a, b, CUBLAS_COMPUTE_32F_FAST_16BF), exact(brain), 1e-3, 4e-3},
+	    {gemmEx<float>(blas, m, n, k, a, b, CUBLAS_COMPUTE_32F_FAST_16F), exact(tf32), 1e-4, 4e-4},
+	    {gemmEx<float>(blas, m, n, k, a, b, CUBLAS_COMPUTE_32F_FAST_16BF), exact(tf32), 1e-4, 4e-4},
 	};
 	for (const Row &row : rows) {
 		CHECK(relativeError(row.values, row.exact) < 1e-6);
@@ -75,21 +75,21 @@ TEST_CASE("Each operand is rounded to nearest even, without a scale, in every fo
 	Blas blas;
 	const float ulp = 0x1p-10f;
 	struct Row {
-		float value, tf32, half, brain;
+		float value, tf32;
 	};
 	const Row rows[] = {
-	    {1 + ulp / 2, 1, 1, 1}, // a tie is rounded to the even neighbour
-	    {1 + 3 * ulp / 2, 1 + 2 * ulp, 1 + 2 * ulp, 1},
-	    {1 + ulp / 2 + 0x1p-23f, 1 + ulp, 1 + ulp, 1}, // with one more bit it is not a tie
-	    {1 + 0x1p-8f, 1 + 0x1p-8f, 1 + 0x1p-8f, 1},
-	    {-1 - 0x3p-8f, -1 - 0x3p-8f, -1 - 0x3p-8f, -1 - 0x1p-6f},
-	    {65519, 65504, 65504, 65536},
-	    {65520, 65536, Inf, 65536}, // half overflows
-	    {-70000, -70016, -Inf, -70144},
-	    {1e-9f, 0x1.13p-30f, 0, 0x1.12p-30f}, // and underflows
-	    {0x1.8p-24f, 0x1.8p-24f, 0x1p-23f, 0x1.8p-24f},
-	    {3e38f, 0x1.c38p+127f, Inf, 0x1.c4p+127f},
-	    {-Inf, -Inf, -Inf, -Inf},
+	    {1 + ulp / 2, 1}, // a tie is rounded to the even neighbour
+	    {1 + 3 * ulp / 2, 1 + 2 * ulp},
+	    {1 + ulp / 2 + 0x1p-23f, 1 + ulp}, // with one more bit it is not a tie
+	    {1 + 0x1p-8f, 1 + 0x1p-8f},
+	    {-1 - 0x3p-8f, -1 - 0x3p-8f},
+	    {65519, 65504},
+	    {65520, 65536}, // FAST_16F and CUBLAS_TENSOR_OP_MATH: half would overflow
+	    {-70000, -70016},
+	    {1e-9f, 0x1.13p-30f},
+	    {0x1.8p-24f, 0x1.8p-24f},
+	    {3e38f, 0x1.c38p+127f},
+	    {-Inf, -Inf},
 	};
 	const float one = 1, zero = 0;
 	for (const Row &row : rows) {
@@ -107,8 +107,8 @@ TEST_CASE("Each operand is rounded to nearest even, without a scale, in every fo
 		const std::pair<cublasComputeType_t, float> computes[] = {{CUBLAS_COMPUTE_32F, row.value},
 		                                                          {CUBLAS_COMPUTE_32F_PEDANTIC, row.value},
 		                                                          {CUBLAS_COMPUTE_32F_FAST_TF32, row.tf32},
-		                                                          {CUBLAS_COMPUTE_32F_FAST_16F, row.half},
-		                                                          {CUBLAS_COMPUTE_32F_FAST_16BF, row.brain}};
+		                                                          {CUBLAS_COMPUTE_32F_FAST_16F, row.tf32},
+		                                                          {CUBLAS_COMPUTE_32F_FAST_16BF, row.tf32}};
 		for (auto [compute, expected] : computes)
 			for (bool isFirst : {true, false}) {
 				float *left = isFirst ? a : unit, *right = isFirst ? unit : a;
@@ -128,7 +128,7 @@ TEST_CASE("Each operand is rounded to nearest even, without a scale, in every fo
 		    {CUBLAS_PEDANTIC_MATH, row.value},
 		    {CUBLAS_TF32_TENSOR_OP_MATH, row.tf32},
 		    {CUBLAS_TF32_TENSOR_OP_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION, row.tf32},
-		    {CUBLAS_TENSOR_OP_MATH, row.half}};
+		    {CUBLAS_TENSOR_OP_MATH, row.tf32}};
 		for (auto [mode, expected] : modes) {
 			INFO(row.value << " mode " << mode);
 			cublasSetMathMode(blas, cublasMath_t(mode));
@@ -146,17 +146,30 @@ TEST_CASE("Each operand is rounded to nearest even, without a scale, in every fo
 	}
 }
 
-TEST_CASE("NVIDIA_TF32_OVERRIDE=0 keeps fp32", "[.override]") // runs in a separate process that sets it
+TEST_CASE("NVIDIA_TF32_OVERRIDE=0 keeps fp32 or 16 bits", "[.override]") // runs in a separate process that sets it
 {
 	Blas blas;
 	const float one = 1, zero = 0, third = 1.f / 3;
-	DeviceArray<float> a(std::vector<float>{third}), unit(std::vector<float>{1}), c(1);
+	DeviceArray<float> unit(std::vector<float>{1}), c(1);
+	const auto computed = [&](float value, cublasComputeType_t compute) {
+		DeviceArray<float> a(std::vector<float>{value});
+		CHECK(cublasGemmEx(blas, CUBLAS_OP_N, CUBLAS_OP_N, 1, 1, 1, &one, a, CUDA_R_32F, 1, unit, CUDA_R_32F, 1, &zero,
+		                   c, CUDA_R_32F, 1, compute, CUBLAS_GEMM_DEFAULT) == 0);
+		return c.read()[0];
+	};
 	for (int mode : {CUBLAS_DEFAULT_MATH, CUBLAS_TF32_TENSOR_OP_MATH}) {
 		cublasSetMathMode(blas, cublasMath_t(mode));
-		CHECK(cublasGemmEx(blas, CUBLAS_OP_N, CUBLAS_OP_N, 1, 1, 1, &one, a, CUDA_R_32F, 1, unit, CUDA_R_32F, 1, &zero,
-		                   c, CUDA_R_32F, 1, mode ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32F_FAST_TF32,
-		                   CUBLAS_GEMM_DEFAULT) == 0);
-		CHECK(c.read()[0] == third);
+		CHECK(computed(third, mode ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32F_FAST_TF32) == third);
+	}
+	const struct {
+		float value, half, brain;
+	} rows[] = {{1 + 0x1p-8f, 1 + 0x1p-8f, 1}, {-1 - 0x3p-8f, -1 - 0x3p-8f, -1 - 0x1p-6f},
+	            {65519, 65504, 65536},         {65520, Inf, 65536},                // half overflows
+	            {1e-9f, 0, 0x1.12p-30f},       {0x1.8p-24f, 0x1p-23f, 0x1.8p-24f}, // and underflows
+	            {3e38f, Inf, 0x1.c4p+127f}};
+	for (const auto &row : rows) {
+		CHECK(computed(row.value, CUBLAS_COMPUTE_32F_FAST_16F) == row.half);
+		CHECK(computed(row.value, CUBLAS_COMPUTE_32F_FAST_16BF) == row.brain);
 	}
 }
 

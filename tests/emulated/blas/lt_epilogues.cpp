@@ -43,12 +43,12 @@ constexpr Row rows[] = {
     {CUBLASLT_EPILOGUE_GELU_BIAS, Adds, NoAux, gelu, true},
     {CUBLASLT_EPILOGUE_RELU_AUX, NoVector, MaskOut, relu, true},
     {CUBLASLT_EPILOGUE_RELU_AUX_BIAS, Adds, MaskOut, relu, true},
-    {CUBLASLT_EPILOGUE_GELU_AUX, NoVector, MatrixOut, gelu, false},
-    {CUBLASLT_EPILOGUE_GELU_AUX_BIAS, Adds, MatrixOut, gelu, false},
+    {CUBLASLT_EPILOGUE_GELU_AUX, NoVector, MatrixOut, gelu, true},
+    {CUBLASLT_EPILOGUE_GELU_AUX_BIAS, Adds, MatrixOut, gelu, true},
     {CUBLASLT_EPILOGUE_DRELU, NoVector, MaskIn, same, true},
     {CUBLASLT_EPILOGUE_DRELU_BGRAD, RowsOfD, MaskIn, same, true},
-    {CUBLASLT_EPILOGUE_DGELU, NoVector, MatrixIn, same, false},
-    {CUBLASLT_EPILOGUE_DGELU_BGRAD, RowsOfD, MatrixIn, same, false},
+    {CUBLASLT_EPILOGUE_DGELU, NoVector, MatrixIn, same, true},
+    {CUBLASLT_EPILOGUE_DGELU_BGRAD, RowsOfD, MatrixIn, same, true},
     {CUBLASLT_EPILOGUE_BGRADA, RowsOfA, NoAux, same, true},
     {CUBLASLT_EPILOGUE_BGRADB, ColumnsOfB, NoAux, same, true},
 };
@@ -58,8 +58,21 @@ bool isMask(const Row &row)
 	return row.aux == MaskOut || row.aux == MaskIn;
 }
 
-void describe(LtCall &call, const Row &row, const void *vector, const void *aux)
+void transpose(LtCall &call, cublasLtMatmulDescAttributes_t id, cublasLtMatrixLayout_t layout, int rows, int columns)
 {
+	call.set(id, CUBLAS_OP_T);
+	call.set(layout, CUBLASLT_MATRIX_LAYOUT_ROWS, uint64_t(columns));
+	call.set(layout, CUBLASLT_MATRIX_LAYOUT_COLS, uint64_t(rows));
+	call.set(layout, CUBLASLT_MATRIX_LAYOUT_LD, int64_t(columns));
+}
+
+constexpr size_t room = 4096; // for the gradient of a bias
+
+void describe(LtCall &call, const Row &row, const void *vector, const void *aux, int depth = k)
+{
+	if (row.vector == ColumnsOfB)
+		transpose(call, CUBLASLT_MATMUL_DESC_TRANSB, call.b, depth, n);
+	call.set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, room);
 	call.set(CUBLASLT_MATMUL_DESC_EPILOGUE, row.epilogue);
 	call.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
 	call.set(CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, int64_t(row.vector == ColumnsOfB ? n : m));
@@ -80,22 +93,21 @@ void compute(const Row &row, bool exists)
 	std::vector<uint8_t> bits(maskLd / 8 * n * batch);
 	for (size_t i = 0; i < bits.size(); ++i)
 		bits[i] = uint8_t(i * 37 + 11);
-	auto product = reference(true, false, m, n, k, a, b, [](float value) { return value; });
+	const bool isTransposedA = row.vector != RowsOfA, isTransposedB = row.vector == ColumnsOfB;
+	auto product = reference(isTransposedA, isTransposedB, m, n, k, a, b, [](float value) { return value; });
 
 	DeviceArray<Operand> A(as<Operand>(a)), B(as<Operand>(b));
 	DeviceArray<Result> C(as<Result>(c)), D(m * n * batch), vector(as<Result>(bias)), matrix(as<Result>(input));
-	DeviceArray<uint8_t> mask(bits);
+	DeviceArray<uint8_t> mask(bits), workspace(room);
 	LtCall call(m, n, k, TypeOf<Operand>::value, TypeOf<Result>::value);
-	call.set(CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
-	call.set(call.a, CUBLASLT_MATRIX_LAYOUT_ROWS, uint64_t(k));
-	call.set(call.a, CUBLASLT_MATRIX_LAYOUT_COLS, uint64_t(m));
-	call.set(call.a, CUBLASLT_MATRIX_LAYOUT_LD, int64_t(k));
+	if (isTransposedA)
+		transpose(call, CUBLASLT_MATMUL_DESC_TRANSA, call.a, m, k);
 	call.setBatch(batch, 0, 0, 0);
 	call.set(call.d, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, int64_t(m * n));
 	describe(call, row, vector.get(), isMask(row) ? static_cast<void *>(mask) : static_cast<void *>(matrix));
 	std::vector<cublasLtMatmulHeuristicResult_t> results;
 	CHECK(call.heuristic(blas.lt(), results) == (exists ? CUBLAS_STATUS_SUCCESS : Unsupported));
-	CHECK(call.run(blas.lt(), A, B, C, D, nullptr, nullptr, 0, 0.5f, 2) ==
+	CHECK(call.run(blas.lt(), A, B, C, D, nullptr, workspace, room, 0.5f, 2) ==
 	      (exists ? CUBLAS_STATUS_SUCCESS : Unsupported));
 	if (!exists)
 		return;
@@ -132,13 +144,13 @@ void compute(const Row &row, bool exists)
 		for (int i = 0; row.vector == RowsOfA && i < m; ++i) {
 			double sum = 0;
 			for (int l = 0; l < k; ++l)
-				sum += a[l + i * k];
+				sum += a[i + l * m];
 			REQUIRE(near(sums[z * m + i], sum));
 		}
 		for (int j = 0; row.vector == ColumnsOfB && j < n; ++j) {
 			double sum = 0;
 			for (int l = 0; l < k; ++l)
-				sum += b[l + j * k];
+				sum += b[j + l * n];
 			REQUIRE(near(sums[z * n + j], sum));
 		}
 	}
@@ -164,6 +176,7 @@ TEST_CASE("Epilogues without an engine, and impossible ones")
 {
 	Blas blas;
 	DeviceArray<double> memory(4096);
+	DeviceArray<uint8_t> workspace(room);
 	double *vector = memory + 2048, *aux = memory + 2560;
 	std::vector<cublasLtMatmulHeuristicResult_t> results;
 	for (const Row &row : rows) {
@@ -173,13 +186,13 @@ TEST_CASE("Epilogues without an engine, and impossible ones")
 			                     : type == CUDA_R_16F ? CUBLAS_COMPUTE_16F
 			                                          : CUBLAS_COMPUTE_32F;
 			LtCall call(m, n, depth, type, type, compute, type);
-			describe(call, row, vector, aux);
+			describe(call, row, vector, aux, depth);
 			change(call);
 			const float one = 1;
 			const cublasStatus_t found = call.heuristic(blas.lt(), results);
 			const cublasStatus_t ran =
 			    cublasLtMatmul(blas.lt(), call.desc, &one, memory, call.a, memory + 512, call.b, &one, memory + 1024,
-			                   call.c, memory + 1024, call.d, nullptr, nullptr, 0, nullptr);
+			                   call.c, memory + 1024, call.d, nullptr, workspace, room, nullptr);
 			CHECK((found == ran || found == 0)); // the heuristic may know fewer, never more
 			return ran;
 		};
@@ -208,6 +221,14 @@ TEST_CASE("Epilogues without an engine, and impossible ones")
 		      (row.aux != NoAux));
 		CHECK((ask(setTo(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, int32_t(CUDA_R_32F))) == Invalid) == isMask(row));
 	}
+	for (const Row &row : {Row{CUBLASLT_EPILOGUE_BGRADA, RowsOfA, NoAux, same, true},
+	                       Row{CUBLASLT_EPILOGUE_BGRADB, NoVector, NoAux, same, true}}) { // sums of other operands
+		LtCall call(m, n, k);
+		describe(call, row, vector, nullptr);
+		if (row.vector == RowsOfA)
+			transpose(call, CUBLASLT_MATMUL_DESC_TRANSA, call.a, m, k);
+		CHECK(call.heuristic(blas.lt(), results) == Unsupported);
+	}
 	LtCall unknown(m, n, k);
 	unknown.set(CUBLASLT_MATMUL_DESC_EPILOGUE, 3);
 	CHECK(unknown.heuristic(blas.lt(), results) == Invalid);
@@ -231,7 +252,8 @@ TEST_CASE("Wrong programs: memory that an epilogue cannot reach breaks the conte
 		};
 		LtCall call(m, n, k);
 		describe(call, row, place(vector, 32768), place(aux, 40960));
-		REQUIRE(call.run(handle, memory, memory + 8192, memory + 16384, memory + 16384) == 0);
+		REQUIRE(call.run(handle, memory, memory + 8192, memory + 16384, memory + 16384, nullptr, memory + 61440,
+		                 room) == 0);
 		const cudaError_t error = cudaDeviceSynchronize();
 		cudaDeviceReset();
 		cublasLtDestroy(handle);

@@ -221,10 +221,10 @@ TEST_CASE("An algorithm serves what it was made for")
 	REQUIRE(call.heuristic(blas.lt(), results) == 0);
 	const cublasLtMatmulAlgo_t vector = results[0].algo, any = results[1].algo;
 	CHECK(call.run(blas.lt(), A, B, D, D, &vector) == 0);
-	CHECK(call.run(blas.lt(), A + 1, B, D, D, &vector) == Invalid); // promised 256 bytes, gave 4
+	CHECK(call.run(blas.lt(), A + 1, B, D, D, &vector) == Unsupported); // promised 256 bytes, gave 4
 	CHECK(call.run(blas.lt(), A + 1, B, D, D, &any) == 0);
 	LtCall odd(15, 16, 16);
-	CHECK(odd.run(blas.lt(), A, B, D, D, &vector) == Invalid);
+	CHECK(odd.run(blas.lt(), A, B, D, D, &vector) == Unsupported);
 	CHECK(odd.run(blas.lt(), A, B, D, D, &any) == 0);
 	LtCall half(16, 16, 16, CUDA_R_16F, CUDA_R_32F);
 	CHECK(half.run(blas.lt(), A, B, D, D, &any) == Invalid);

@@ -147,6 +147,15 @@ const Row rows[] = {
     {"beside.bgradb_transposed",
      {.door = Interception::ltMatmul, .batch = 2, .transb = C, .epilogue = CUBLASLT_EPILOGUE_BGRADB, .isRowA = true}},
     {"beside.bgradb_by_rows", {.door = Interception::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_BGRADB, .isRowB = true}},
+    {"beside.bgradb_shared",
+     {.door = Interception::ltMatmul,
+      .batch = 2,
+      .transb = T,
+      .padB = 5,
+      .sharesB = true,
+      .epilogue = CUBLASLT_EPILOGUE_BGRADB}},
+    {"beside.bgrada_by_rows",
+     {.door = Interception::ltMatmul, .padA = 3, .epilogue = CUBLASLT_EPILOGUE_BGRADA, .isRowA = true}},
     {"beside.bgrada_large",
      {.door = Interception::ltMatmul, .m = 600, .n = 33, .k = 300, .epilogue = CUBLASLT_EPILOGUE_BGRADA}},
 
@@ -291,6 +300,44 @@ Spec sized(int m)
 	return {.m = m};
 }
 
+// Calls of cublasLtMatmul with one wrong argument each, and their statuses.
+struct LtCalls {
+	LtCalls(const Session &session, const Problem &problem)
+	    : handle(reinterpret_cast<cublasLtHandle_t>(session.handle)), session(session), problem(problem)
+	{
+		const auto m = static_cast<uint64_t>(problem.spec.m), n = static_cast<uint64_t>(problem.spec.n),
+		           k = static_cast<uint64_t>(problem.spec.k);
+		CHECK(cublasLtMatmulDescCreate(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+		const auto make = [](cublasLtMatrixLayout_t &layout, uint64_t rows, uint64_t columns) {
+			CHECK(cublasLtMatrixLayoutCreate(&layout, CUDA_R_32F, rows, columns, static_cast<int64_t>(rows)));
+		};
+		make(a, m, k), make(b, k, n), make(d, m, n), make(wrong, k + 1, n);
+	}
+	~LtCalls()
+	{
+		for (cublasLtMatrixLayout_t layout : {a, b, d, wrong})
+			cublasLtMatrixLayoutDestroy(layout);
+		cublasLtMatmulDescDestroy(desc);
+	}
+	LtCalls(const LtCalls &) = delete;
+	void call(cublasLtHandle_t with, cublasLtMatmulDesc_t what, const float *alpha, cublasLtMatrixLayout_t layoutA,
+	          cublasLtMatrixLayout_t layoutB)
+	{
+		const float zero = 0;
+		float *const D = problem.c.array.data();
+		const int status = cublasLtMatmul(with, what, alpha, problem.a.array.data(), layoutA, problem.b.array.data(),
+		                                  layoutB, &zero, D, d, D, d, nullptr, nullptr, 0, session.stream);
+		told += (told.empty() ? "" : ",") + std::to_string(status);
+	}
+
+	const cublasLtHandle_t handle;
+	const Session &session;
+	const Problem &problem;
+	cublasLtMatmulDesc_t desc = nullptr;
+	cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr, wrong = nullptr;
+	std::string told;
+};
+
 // The same statuses with and without autoamp: bad calls one after the other, then a good one on the handle.
 void badArguments(Line &line)
 {
@@ -370,31 +417,26 @@ void badArguments(Line &line)
 	scalars = &one;
 	CHECK(cublasSetPointerMode(h, CUBLAS_POINTER_MODE_HOST));
 
-	const auto lt = reinterpret_cast<cublasLtHandle_t>(h);
-	cublasLtMatmulDesc_t desc = nullptr;
-	cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr, wrong = nullptr;
-	CHECK(cublasLtMatmulDescCreate(&desc, compute, f32));
-	CHECK(cublasLtMatrixLayoutCreate(&a, f32, m, k, m));
-	CHECK(cublasLtMatrixLayoutCreate(&b, f32, k, n, k));
-	CHECK(cublasLtMatrixLayoutCreate(&d, f32, m, n, m));
-	CHECK(cublasLtMatrixLayoutCreate(&wrong, f32, k + 1, n, k + 1));
-	const auto matmul = [&](cublasLtHandle_t handle, cublasLtMatmulDesc_t what, const float *alpha,
-	                        cublasLtMatrixLayout_t layoutA, cublasLtMatrixLayout_t layoutB, const float *beta,
-	                        float *result) {
-		tell(cublasLtMatmul(handle, what, alpha, A, layoutA, B, layoutB, beta, result, d, result, d, nullptr, nullptr,
-		                    0, session.stream));
-	};
-	matmul(nullptr, desc, &one, a, b, &zero, D);
-	matmul(lt, nullptr, &one, a, b, &zero, D);
-	matmul(lt, desc, nullptr, a, b, &zero, D);
-	matmul(lt, desc, &one, nullptr, b, &zero, D);
-	matmul(lt, desc, &one, a, nullptr, &zero, D);
-	matmul(lt, desc, &one, a, wrong, &zero, D);
-	for (cublasLtMatrixLayout_t layout : {a, b, d, wrong})
-		CHECK(cublasLtMatrixLayoutDestroy(layout));
-	CHECK(cublasLtMatmulDescDestroy(desc));
+	LtCalls lt(session, problem);
+	lt.call(nullptr, lt.desc, &one, lt.a, lt.b);
+	lt.call(lt.handle, lt.desc, &one, lt.a, lt.wrong);
+	line.put("statuses", told + "," + lt.told);
+	problem.runOn(session, line);
+}
 
-	line.put("statuses", told);
+// Null arguments of cublasLtMatmul, which the real library dereferences.
+void nullArguments(Line &line)
+{
+	Session session;
+	Problem problem(sized(299));
+	problem.upload();
+	const float one = 1;
+	LtCalls lt(session, problem);
+	lt.call(lt.handle, nullptr, &one, lt.a, lt.b);
+	lt.call(lt.handle, lt.desc, nullptr, lt.a, lt.b);
+	lt.call(lt.handle, lt.desc, &one, nullptr, lt.b);
+	lt.call(lt.handle, lt.desc, &one, lt.a, nullptr);
+	line.put("statuses", lt.told);
 	problem.runOn(session, line);
 }
 
@@ -773,6 +815,7 @@ std::vector<Case> allCases()
 		cases.push_back({"any." + std::to_string(place), [place](Line &line) { runSpec(anySpec(place), line); }});
 	const Case more[] = {
 	    {"state.bad_arguments", badArguments},
+	    {"sized.null_arguments", nullArguments}, // not on a GPU
 	    {"state.structured", structured},
 	    {"state.pending_error", pendingError},
 	    {"state.workspace", userWorkspace},

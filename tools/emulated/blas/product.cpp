@@ -429,10 +429,10 @@ Rounding roundingOf(cublasComputeType_t compute)
 	switch (compute) {
 	case CUBLAS_COMPUTE_32F_FAST_TF32:
 		return isTf32Forbidden ? Rounding::None : Rounding::Tf32;
-	case CUBLAS_COMPUTE_32F_FAST_16F:
-		return Rounding::Half;
+	case CUBLAS_COMPUTE_32F_FAST_16F: // an H100 computes both in TF32; without it, the documents permit only 16 bits
+		return isTf32Forbidden ? Rounding::Half : Rounding::Tf32;
 	case CUBLAS_COMPUTE_32F_FAST_16BF:
-		return Rounding::Bfloat16;
+		return isTf32Forbidden ? Rounding::Bfloat16 : Rounding::Tf32;
 	default: // BF16x9 runs as native fp32 on every device except cc 10.0 and 10.3
 		return Rounding::None;
 	}

@@ -178,8 +178,12 @@ cublasStatus_t checkEpilogue(const Problem &p, const Combination &types)
 	                               [&](const Epilogue &epilogue) { return epilogue.id == desc.epilogue; });
 	if (row == std::end(epilogues))
 		return CUBLAS_STATUS_INVALID_VALUE;
-	const uint64_t k = desc.transa != CUBLAS_OP_N ? p.a.rows : p.a.columns;
-	if (!row->exists[engineTypes(p)] || (isRow(p.d) && !row->rows) || k < row->leastK)
+	const bool isTransposedA = desc.transa != CUBLAS_OP_N, isTransposedB = desc.transb != CUBLAS_OP_N;
+	const uint64_t k = isTransposedA ? p.a.rows : p.a.columns;
+	const bool canSum = row->id == CUBLASLT_EPILOGUE_BGRADA   ? !isTransposedA
+	                    : row->id == CUBLASLT_EPILOGUE_BGRADB ? isTransposedB
+	                                                          : true;
+	if (!canSum || !row->exists[engineTypes(p)] || (isRow(p.d) && !row->rows) || k < row->leastK)
 		return CUBLAS_STATUS_NOT_SUPPORTED;
 	if (row->id != CUBLASLT_EPILOGUE_DEFAULT && types.bias == noType)
 		return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -304,7 +308,8 @@ Choice choose(const Algorithm &algorithm, const Problem &p)
 	return choice;
 }
 
-// INVALID_VALUE if the algorithm is unknown or misconfigured, or was made for other types, operations or alignments.
+// INVALID_VALUE if the algorithm is unknown or misconfigured, or was made for other types or operations; NOT_SUPPORTED
+// if it was made for other alignments.
 cublasStatus_t checkChoice(const Choice &choice, const Problem &p, const Alignments &alignments)
 {
 	const Algorithm *algorithm = algorithmOf(choice);
@@ -317,16 +322,18 @@ cublasStatus_t checkChoice(const Choice &choice, const Problem &p, const Alignme
 	const bool isConfigured = choice.split == expected.split && choice.reduction == expected.reduction &&
 	                          choice.swizzle <= 1 && choice.custom == 0;
 	const bool canSplit = choice.split == 1 || p.desc.scale != CUDA_R_16F;
-	if (!isSame || !isConfigured || !canSplit || !canAddress(*algorithm, p) || !isAligned(*algorithm, p, alignments))
+	if (!isSame || !isConfigured || !canSplit || !canAddress(*algorithm, p))
 		return CUBLAS_STATUS_INVALID_VALUE;
-	return CUBLAS_STATUS_SUCCESS;
+	return isAligned(*algorithm, p, alignments) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
+// The gradient of a bias is computed from partial sums, which are in the workspace.
 size_t workspaceOf(const Choice &choice, const Problem &p)
 {
 	Product product = p.product;
 	product.split = choice.split;
-	return emulated::blas::workspaceOf(product);
+	const auto sums = static_cast<size_t>(product.m * product.batch) * sizeof(float);
+	return emulated::blas::workspaceOf(product) + (p.desc.epilogue & gradientBit ? sums : 0);
 }
 
 void report(const Choice &choice, const Problem &p, cublasLtMatmulHeuristicResult_t &result)
