@@ -64,8 +64,15 @@ CUresult load(const void *image)
 {
 	CUlibrary library = nullptr;
 	CUmodule module = nullptr;
-	const CUresult result = cuLibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0);
-	CHECK(cuModuleLoadData(&module, image) == result);
+	const CUresult result = cuModuleLoadData(&module, image);
+	const CUresult loaded = cuLibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0);
+	const bool isForeignCubin = result == CUDA_ERROR_NO_BINARY_FOR_GPU && memcmp(image, ELFMAG, SELFMAG) == 0;
+	CHECK(loaded == (isForeignCubin ? CUDA_SUCCESS : result));
+	if (isForeignCubin) {
+		CUkernel kernel = nullptr;
+		CHECK(cuLibraryGetKernel(&kernel, library, "emulated_fill") == CUDA_ERROR_NO_BINARY_FOR_GPU);
+		CHECK(cuLibraryUnload(library) == CUDA_SUCCESS);
+	}
 	if (result == CUDA_SUCCESS) {
 		CHECK(cuLibraryUnload(library) == CUDA_SUCCESS);
 		CHECK(cuModuleUnload(module) == CUDA_SUCCESS);

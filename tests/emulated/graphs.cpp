@@ -190,6 +190,13 @@ TEST_CASE_METHOD(Setting, "calls that a capture forbids, and to which threads")
 	otherThread(cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeGlobal);
 	CHECK(other == cudaSuccess);
 	CHECK(ended == cudaSuccess);
+
+	for (const bool isGlobal : {true, false}) { // waiting for a stream that does not capture
+		REQUIRE(cudaStreamBeginCapture(s, isGlobal ? cudaStreamCaptureModeGlobal : cudaStreamCaptureModeRelaxed) ==
+		        cudaSuccess);
+		CHECK(cudaStreamSynchronize(branch) == (isGlobal ? cudaErrorStreamCaptureUnsupported : cudaSuccess));
+		CHECK(cudaStreamEndCapture(s, &graph) == (isGlobal ? cudaErrorStreamCaptureInvalidated : cudaSuccess));
+	}
 }
 
 TEST_CASE_METHOD(Setting, "a capture ends only on its stream and in its thread; its events cannot be waited for")
@@ -324,7 +331,7 @@ TEST_CASE_METHOD(Setting, "memory allocated in a graph is there when the graph r
 	cudaGraphNode_t nodes[2];
 	size_t count = 2;
 	REQUIRE(cudaGraphGetNodes(graph, nodes, &count) == cudaSuccess);
-	CHECK(cudaGraphRemoveDependencies(graph, &nodes[0], &nodes[1], nullptr, 1) == cudaErrorInvalidValue);
+	CHECK(cudaGraphRemoveDependencies(graph, &nodes[0], &nodes[1], nullptr, 1) == cudaErrorNotSupported);
 	REQUIRE(cudaGraphInstantiate(&exec, graph, 0) == cudaSuccess);
 	REQUIRE(cudaGraphLaunch(exec, s) == cudaSuccess);
 	REQUIRE(cudaGraphLaunch(exec, s) == cudaSuccess);
@@ -363,6 +370,33 @@ TEST_CASE_METHOD(Setting, "a user object lives as long as the graph and all its 
 	for (int i = 0; i < 1000 && destroyed == 0; ++i)
 		std::this_thread::sleep_for(std::chrono::milliseconds(1));
 	CHECK(destroyed == 1);
+}
+
+TEST_CASE_METHOD(Setting, "an executable graph takes a graph of its shape that allocates")
+{
+	const auto graphOf = [&](float value) {
+		return captured([&] {
+			float *inside = nullptr;
+			REQUIRE(cudaMallocAsync(reinterpret_cast<void **>(&inside), 400, s) == cudaSuccess);
+			REQUIRE(fill(inside, value, 100, s) == cudaSuccess);
+			REQUIRE(add(a, inside, 100, s) == cudaSuccess);
+			REQUIRE(cudaFreeAsync(inside, s) == cudaSuccess);
+		});
+	};
+	REQUIRE(fill(a, 0, 100, s) == cudaSuccess);
+	cudaGraphExec_t exec = nullptr;
+	cudaGraphExecUpdateResultInfo info;
+	for (const float value : {2.f, 3.f}) {
+		const cudaGraph_t now = graphOf(value);
+		if (!exec)
+			REQUIRE(cudaGraphInstantiate(&exec, now, 0) == cudaSuccess);
+		REQUIRE(cudaGraphExecUpdate(exec, now, &info) == cudaSuccess);
+		REQUIRE(cudaGraphDestroy(now) == cudaSuccess);
+		REQUIRE(cudaGraphLaunch(exec, s) == cudaSuccess);
+		REQUIRE(cudaStreamSynchronize(s) == cudaSuccess);
+	}
+	CHECK(first(a) == 5);
+	REQUIRE(cudaGraphExecDestroy(exec) == cudaSuccess);
 }
 
 TEST_CASE_METHOD(Setting,

@@ -109,6 +109,15 @@ TEST_CASE("a pool keeps memory up to its threshold until it is trimmed")
 	CHECK(number(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) == 8 << 20);
 	CHECK(number(CU_MEMPOOL_ATTR_USED_MEM_HIGH) == 20 << 20);
 	CHECK(freeBytes() == before - (8 << 20));
+	CUdeviceptr large = 0; // an allocation that needs the idle memory of the pool gets it
+	CHECK(cuMemAlloc(&large, before - (4 << 20)) == CUDA_SUCCESS);
+	CHECK(number(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) == 0);
+	CHECK(cuMemFree(large) == CUDA_SUCCESS);
+	REQUIRE(cuMemAllocFromPoolAsync(&a, 8 << 20, pool, nullptr) == CUDA_SUCCESS);
+	CHECK(cuMemAlloc(&large, before - (4 << 20)) == CUDA_ERROR_OUT_OF_MEMORY); // memory in use stays
+	REQUIRE(cuMemFreeAsync(a, nullptr) == CUDA_SUCCESS);
+	REQUIRE(cuStreamSynchronize(nullptr) == CUDA_SUCCESS);
+	CHECK(freeBytes() == before - (8 << 20));
 	CHECK(cuMemPoolTrimTo(pool, 0) == CUDA_SUCCESS);
 	CHECK(freeBytes() == before);
 	CHECK(cuMemPoolDestroy(pool) == CUDA_SUCCESS);

@@ -296,8 +296,8 @@ std::string capturedProduct(Line &line)
 Rows captureRows()
 {
 	return {
-	    {"capture.default_workspace_adds_no_memory_nodes", yes, recorded, shared, poolNodes},
-	    {"capture.global_allows_synchronizing_another_stream", yes, recorded, shared,
+	    {"capture.default_workspace_adds_no_memory_nodes", no, recorded, shared, poolNodes},
+	    {"capture.global_allows_synchronizing_another_stream", no, recorded, shared,
 	     [](Line &line) { return globalCapture(line, cudaStreamSynchronize); }},
 	    {"capture.global_allows_making_a_pool", no, recorded, shared,
 	     [](Line &line) { return globalCapture(line, makeAndDestroyPool); }},

@@ -400,6 +400,13 @@ cudaError_t loadLibrary(Out *out, const void *code)
 	return error ? error : loadLibrary(reinterpret_cast<void **>(out));
 }
 
+// A cubin for another architecture is found when a kernel is looked up (seen on an H100, driver 580).
+template <class Out>
+cudaError_t loadLazily(Out *out, const void *code)
+{
+	return code && isForeignCubin(code) ? loadLibrary(reinterpret_cast<void **>(out), true) : loadLibrary(out, code);
+}
+
 template <class Out>
 cudaError_t libraryKernel(Out *out, void *library, const char *name)
 {

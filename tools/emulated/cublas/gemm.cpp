@@ -1,5 +1,6 @@
 // Matrix products: argument checks in the documented order, then Products on the handle's stream.
 #include "tools/emulated/cublas/call.h"
+#include "tools/emulated/device/core.h"
 
 #include <cublasLt.h>
 
@@ -131,6 +132,31 @@ cublasStatus_t describe(const Call &call, Table table, Product &product)
 	return !call.C.data && readsC ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_SUCCESS;
 }
 
+// If the program has set no workspace, a captured product allocates one by nodes of the graph, as on an H100.
+class CapturedWorkspace
+{
+public:
+	explicit CapturedWorkspace(const Handle &handle) : stream_(handle.stream)
+	{
+		constexpr size_t bytes = 1 << 20;
+		cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+		const bool isCaptured = !giveCapture(stream_, &status, nullptr, nullptr, nullptr, nullptr, nullptr) &&
+		                        status == cudaStreamCaptureStatusActive;
+		if (isCaptured && !handle.workspace && allocateAsync(&memory_, bytes, nullptr, stream_))
+			memory_ = nullptr;
+	}
+	~CapturedWorkspace()
+	{
+		if (memory_)
+			freeAsync(memory_, stream_);
+	}
+	CapturedWorkspace(const CapturedWorkspace &) = delete;
+
+private:
+	const cudaStream_t stream_;
+	void *memory_ = nullptr;
+};
+
 cublasStatus_t run(const Call &call, Table table)
 {
 	Product product;
@@ -138,9 +164,10 @@ cublasStatus_t run(const Call &call, Table table)
 		return status;
 	if (cublasStatus_t status = ready(*call.handle, call.handle->stream))
 		return status;
+	const CapturedWorkspace workspace(*call.handle);
 	if (call.A.type != product.scaleType && !call.A.isArray && call.A.data && call.B.data && call.C.data)
 		return runThroughLt(call, product);
-	return enqueue(call.handle->stream, call.name, {product});
+	return blas::enqueue(call.handle->stream, call.name, {product});
 }
 
 } // namespace

@@ -434,11 +434,12 @@ cudaError_t functionAttribute(Function *, int attribute, int *value); // `attrib
 cudaError_t setFunctionAttribute(Function *, int attribute, int value);
 cudaError_t occupancy(int *blocks, int blockSize, size_t shared);
 // A library or module with all kernels of the plug-ins.
-cudaError_t loadLibrary(void **library);
+cudaError_t loadLibrary(void **library, bool isForeign = false); // foreign: without code for the device
 int driverVersion(); // CUDA version of the driver, 13000: AUTOAMP_EMU_DRIVER
 // Success if a fat binary, a cubin or PTX text contains code for this device that the driver can read
 // (image.cpp).
 cudaError_t checkImage(const void *image);
+bool isForeignCubin(const void *image); // for another architecture
 cudaError_t unloadLibrary(void *library);
 cudaError_t libraryKernel(void **function, void *library, const char *name);
 

@@ -219,13 +219,13 @@ cudaError_t occupancy(int *blocks, int blockSize, size_t shared)
 	return cudaSuccess;
 }
 
-cudaError_t loadLibrary(void **out)
+cudaError_t loadLibrary(void **out, bool isForeign)
 {
 	if (!out)
 		return cudaErrorInvalidValue;
 	if (const cudaError_t error = unsafeCall())
 		return error;
-	auto *library = new char;
+	auto *library = new bool(isForeign);
 	Functions &all = functions();
 	std::lock_guard guard(all.mutex);
 	all.libraries.insert(library);
@@ -239,7 +239,7 @@ cudaError_t unloadLibrary(void *library)
 	std::lock_guard guard(all.mutex);
 	if (!all.libraries.erase(library))
 		return cudaErrorInvalidResourceHandle;
-	delete static_cast<char *>(library);
+	delete static_cast<bool *>(library);
 	return cudaSuccess;
 }
 
@@ -252,6 +252,8 @@ cudaError_t libraryKernel(void **out, void *library, const char *name)
 		std::lock_guard guard(all.mutex);
 		if (!all.libraries.count(library))
 			return cudaErrorInvalidResourceHandle;
+		if (*static_cast<const bool *>(library))
+			return cudaErrorNoKernelImageForDevice;
 	}
 	Function *function = functionNamed(name);
 	if (!function->kernel) {

@@ -721,8 +721,10 @@ cudaError_t removeDependencies(cudaGraph_t handle, const cudaGraphNode_t *from, 
 {
 	Lock lock(state().mutex);
 	const Graph *graph = graphOf(handle);
-	if (!graph || (count && (!from || !to)) || isUsingMemory(*graph))
+	if (!graph || (count && (!from || !to)))
 		return cudaErrorInvalidValue;
+	if (isUsingMemory(*graph))
+		return cudaErrorNotSupported;
 	for (size_t i = 0; i < count; ++i) {
 		Node *node = nodeOf(to[i]);
 		if (!node || node->index >= graph->nodes.size() || &graph->nodes[node->index] != node ||
@@ -823,8 +825,6 @@ static cudaGraphExecUpdateResult compare(const Graph &before, const Graph &now, 
 				info.errorFromNode = reinterpret_cast<cudaGraphNode_t>(node.after[i]);
 				return cudaGraphExecUpdateErrorTopologyChanged;
 			}
-		if (node.type == cudaGraphNodeTypeMemAlloc || node.type == cudaGraphNodeTypeMemFree)
-			return cudaGraphExecUpdateErrorNotSupported;
 		if (node.fixed != old.fixed)
 			return node.type == cudaGraphNodeTypeKernel ? cudaGraphExecUpdateErrorUnsupportedFunctionChange
 			                                            : cudaGraphExecUpdateErrorParametersChanged;

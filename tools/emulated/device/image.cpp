@@ -109,6 +109,16 @@ cudaError_t checkCubin(const void *image)
 	return runs(false, header.e_flags >> shift & 0xff) ? checkFormat(isOfCuda13) : cudaErrorNoKernelImageForDevice;
 }
 
+// A text may be shorter than the magic number of the other forms.
+bool beginsWith(const void *image, uint32_t magic)
+{
+	const auto *bytes = static_cast<const char *>(image);
+	for (size_t i = 0; i < sizeof magic; ++i)
+		if (bytes[i] != reinterpret_cast<const char *>(&magic)[i])
+			return false;
+	return true;
+}
+
 // `.version` must be first, after comments and spaces.
 cudaError_t checkPtx(const char *text)
 {
@@ -146,14 +156,7 @@ cudaError_t checkPtx(const char *text)
 
 cudaError_t checkImage(const void *image)
 {
-	// A text may be shorter than the magic number of the other forms.
-	const auto *bytes = static_cast<const char *>(image);
-	const auto begins = [&](auto magic) {
-		for (size_t i = 0; i < sizeof magic; ++i)
-			if (bytes[i] != reinterpret_cast<const char *>(&magic)[i])
-				return false;
-		return true;
-	};
+	const auto begins = [image](uint32_t magic) { return beginsWith(image, magic); };
 	if (begins(Wrapper::expected)) {
 		const auto *inside = at<Wrapper>(image).image;
 		return inside && at<uint32_t>(inside) == FatBinary::expected ? checkFatBinary(inside)
@@ -163,7 +166,12 @@ cudaError_t checkImage(const void *image)
 		return checkFatBinary(image);
 	if (begins(at<uint32_t>(ELFMAG)))
 		return checkCubin(image);
-	return checkPtx(bytes);
+	return checkPtx(static_cast<const char *>(image));
+}
+
+bool isForeignCubin(const void *image)
+{
+	return beginsWith(image, at<uint32_t>(ELFMAG)) && checkCubin(image) == cudaErrorNoKernelImageForDevice;
 }
 
 } // namespace emulated

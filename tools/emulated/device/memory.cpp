@@ -122,6 +122,17 @@ void shrinkPool(Pool &pool, size_t keep) // with the lock held
 	}
 }
 
+// True if the device has `bytes` free, if need be without the idle memory of its pools. With the lock held.
+bool hasRoom(int device, size_t bytes)
+{
+	Memory &all = memory();
+	const size_t &used = all.used[size_t(device)];
+	for (const Pool *pool : all.pools)
+		if (used + bytes > deviceMemory() && pool->device == device)
+			shrinkPool(const_cast<Pool &>(*pool), 0);
+	return used + bytes <= deviceMemory();
+}
+
 void forgetSpare(std::map<uintptr_t, size_t>::iterator one) // with the lock held
 {
 	memory().spareBySize.erase({one->second, one->first});
@@ -296,7 +307,7 @@ cudaError_t allocate(Context &context, size_t bytes, Allocation::Kind kind, Pool
 			if (!growPool(*pool, size, stream))
 				return cudaErrorMemoryAllocation;
 		} else {
-			if (all.used[size_t(context.device)] + size > deviceMemory())
+			if (!hasRoom(context.device, size))
 				return cudaErrorMemoryAllocation;
 			all.used[size_t(context.device)] += size;
 		}

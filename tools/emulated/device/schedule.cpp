@@ -394,6 +394,8 @@ cudaError_t synchronize(cudaStream_t handle)
 	ON_STREAM(handle);
 	if (stream->capture)
 		return invalidate(*stream->capture, cudaErrorStreamCaptureUnsupported);
+	if (const cudaError_t error = refuseUnsafe())
+		return error;
 	if (const cudaError_t error = guardLegacy(*stream))
 		return error;
 	Context &context = *stream->context;
