@@ -15,6 +15,10 @@ TABLE = ("wide.*", "narrow.*", "fused.*")
 # The `narrow` cases for which float16 has an engine: forward, if channels of a group are even or there are no groups.
 FORWARD = {"narrow.groups.forward", "narrow.groups_c3.forward", "narrow.3d_strided.forward",
            "narrow.strided_dilated.forward", "narrow.3d_strided.filter", "narrow.strided_dilated.filter"}
+# The vendor refuses an output gradient with gaps or another layout than the filter, and a flipped 3-D filter whose channels
+# are last.
+REFUSED = {"wide.3d_nhwc_flipped.forward", "wide.nhwc_to_nchw.data", "wide.gaps.data", "wide.3d_nhwc_flipped.data",
+           "wide.nhwc_to_nchw.filter", "wide.nchw_to_nhwc.filter", "wide.gaps.filter", "wide.3d_nhwc_flipped.filter"}
 # Cases in which the result does not show whether it was bfloat16.
 FOLLOWED = ("*scaled*", "*added*", "fused.*")
 
@@ -29,6 +33,7 @@ class Table:
     def setUp(self):
         self.bare = bare(PROGRAM, *TABLE)
         self.run = run(PROGRAM, *TABLE, **self.way.variables)
+        self.served = {name: case for name, case in self.run.cases.items() if case["status"] == "0"}
 
     def is_wide(self, name):
         return not name.startswith("narrow.") or name in FORWARD
@@ -36,9 +41,13 @@ class Table:
     def test_as_bare(self):
         self.assertFine(self.bare)
         self.assertFine(self.run)
-        self.assertGreater(len(self.run.cases), 80)
+        self.assertGreater(len(self.served), 80)
+        if runner.PLACE.emulated:  # other libraries may support more or less
+            self.assertEqual(self.run.cases.keys() - self.served.keys(), REFUSED)
         for name, case in self.run.cases.items():
             self.assertEqual(case["status"], self.bare.cases[name]["status"], name)
+            self.assertEqual(case["status"] == "0" or case["bits"] == self.bare.cases[name]["bits"], True, name)
+        for name, case in self.served.items():
             self.assertEqual(case["nonfinite"], "0", name)
             self.assertLess(float(case["lost"]), 0.05, name)
 
@@ -52,8 +61,10 @@ class Table:
             self.assertEqual(statuses, own.cases[name]["statuses"].split(","), name)
             self.assertGreater(len(set(statuses)), 1, name)
         lowered = sum(row["calls"] for row in result.rows() if row["decision"] == "lowered")
-        served = sum(case["statuses"].split(",").count("0") for case in result.cases.values())
-        self.assertEqual(lowered, served)
+        # autoamp asks the query, which refuses some calls that are served.
+        accepted = [query for case in result.cases.values() for query, status in zip(
+            case["query_statuses"].split(","), case["statuses"].split(","), strict=True) if (query, status) == ("0", "0")]
+        self.assertEqual(lowered, len(accepted))
 
     def test_what_is_refused_of_the_fused_call(self):
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
@@ -75,7 +86,7 @@ class Half(Table, runner.Test):
     way = CAST_HALF
 
     def test_errors(self):
-        for name, case in self.run.cases.items():
+        for name, case in self.served.items():
             with self.subTest(name):
                 if self.is_wide(name):
                     self.assertWithin(case["eta"], ETA["float16"], "eta")
@@ -89,9 +100,10 @@ class Half(Table, runner.Test):
         # The first call of a geometry, from any row, has built its plan.
         built = {row["decision"] for row in self.run.report["ops"] if row["plan_ns"] is not None and row["plan_ns"] > 1e4}
         self.assertEqual(built, {"lowered"})
-        lowered = sum(self.is_wide(name) for name in self.run.cases)
-        self.assertEqual(decided, {("lowered", "white_list"): lowered,
-                                   ("kept", "no_fp32_output"): len(self.run.cases) - lowered})
+        lowered = sum(self.is_wide(name) for name in self.served)
+        wanted = {("lowered", "white_list"): lowered, ("kept", "no_fp32_output"): len(self.served) - lowered,
+                  ("fallback", "bad_argument"): len(self.run.cases) - len(self.served)}
+        self.assertEqual(decided, {key: calls for key, calls in wanted.items() if calls})
 
     def test_without_scaling_large_values_overflow(self):
         unscaled = run(PROGRAM, "wide.large.*", **CAST_HALF.variables, SCALING="off")
@@ -104,7 +116,7 @@ class Bfloat16(Table, runner.Test):
     way = CAST_BFLOAT16
 
     def test_errors(self):
-        for name, case in self.run.cases.items():
+        for name, case in self.served.items():
             with self.subTest(name):
                 is_narrow = not self.is_wide(name)
                 self.assertWithin(case["eta"], NARROW if is_narrow else ETA["bfloat16"], "eta")
@@ -120,8 +132,7 @@ class Bfloat16(Table, runner.Test):
             self.assertWithin(result.cases["preferred." + name]["eta"], eta, name)
 
     def test_all_are_lowered(self):
-        totals = self.run.report["totals"]
-        self.assertEqual(totals["lowered"], totals["calls"])
+        self.assertEqual(self.run.report["totals"]["lowered"], len(self.served))
 
 
 class Others(runner.Test):
@@ -181,7 +192,10 @@ class MathTypes(runner.Test):
                 if wanted[math][0] == "kept":
                     self.assertEqual(case["bits"], reference.cases[name]["bits"])
                 else:
-                    self.assertWithin(case["eta"], FP32 if precision == "float32" else ETA[precision], "eta")
+                    low, high = FP32 if precision == "float32" else ETA[precision]
+                    # The vendor may use an engine without tensor cores.
+                    is_choice = variables.get("STRATEGY") == "library" and not runner.PLACE.emulated
+                    self.assertWithin(case["eta"], (0 if is_choice else low, high), "eta")
         told = {}
         for row in result.rows():
             key = row["decision"], row["reason"], row["dtype_compute"]

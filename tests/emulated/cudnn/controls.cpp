@@ -129,6 +129,11 @@ bool addsToNothing(bool right)
 bool bringsTooSmallWorkspace(bool right)
 {
 	Client client;
+	client.algorithm = CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED; // runs only with its workspace
+	ok(cudnnGetConvolutionForwardWorkspaceSize(client.handle, client.x, client.w, client.convolution, client.y,
+	                                           client.algorithm, &client.bytes));
+	ok(cudaFree(client.workspace));
+	ok(cudaMalloc(&client.workspace, client.bytes));
 	client.bytes -= !right;
 	client.convolve(client.xs);
 	return client.holds();

@@ -114,8 +114,10 @@ double check(const Dnn &dnn, Direction direction, const Case &c, Layout layout, 
 {
 	const bool isNhwc = layout == Layout::nhwc;
 	Convolution convolution(c, mode, numeric.type, numeric.compute, numeric.math, isNhwc);
-	Numbers x(numeric.type, layout, c.x, gaussian(1)), y(numeric.type, layout, convolution.y, gaussian(2)),
-	    w(numeric.type, isNhwc ? Layout::nhwc : Layout::nchw, c.w, gaussian(3));
+	const Layout ofFilter = isNhwc ? Layout::nhwc : Layout::nchw;
+	Numbers x(numeric.type, layout, c.x, gaussian(1)),
+	    y(numeric.type, direction == forward ? layout : ofFilter, convolution.y, gaussian(2)),
+	    w(numeric.type, ofFilter, c.w, gaussian(3));
 	Numbers &result = direction == forward ? y : direction == backwardData ? x : w;
 	const Numbers &first = direction == backwardData ? w : x, &second = direction == forward ? w : y;
 
@@ -197,6 +199,8 @@ TEST_CASE("convolutions in all directions, layouts and types")
 					                                 {CUDNN_CROSS_CORRELATION, 0., 1.},
 					                                 {CUDNN_CONVOLUTION, .5, -2.}}) {
 						CAPTURE(direction, static_cast<int>(layout), numeric.type, numeric.math, c.x, c.w, mode, beta);
+						if (layout == Layout::nhwc && c.pad.size() == 3 && mode == CUDNN_CONVOLUTION)
+							continue;
 						const double error = check(dnn, direction, c, layout, numeric, mode, alpha, beta);
 						worst = alpha == 1 ? std::max(worst, error) : worst;
 					}
@@ -208,6 +212,45 @@ TEST_CASE("convolutions in all directions, layouts and types")
 				if (!isTf32Allowed && numeric.type == CUDNN_DATA_FLOAT && !isConverted)
 					CHECK(worst < 1e-6);
 			}
+}
+
+TEST_CASE("layouts that are not served")
+{
+	Dnn dnn;
+	struct Row {
+		Direction direction;
+		Layout x, y, filter;
+		bool isServed;
+	};
+	const Layout nchw = Layout::nchw, nhwc = Layout::nhwc, padded = Layout::padded;
+	for (const Row &row : {Row{forward, nhwc, nchw, nhwc, true},
+	                       {forward, padded, padded, nchw, true},
+	                       {backwardData, nchw, nhwc, nhwc, false},
+	                       {backwardData, nhwc, nchw, nchw, true},
+	                       {backwardData, nchw, padded, nchw, false},
+	                       {backwardData, padded, nchw, nchw, true},
+	                       {backwardFilter, nhwc, nhwc, nchw, false},
+	                       {backwardFilter, nchw, nchw, nhwc, false},
+	                       {backwardFilter, nchw, padded, nchw, false},
+	                       {backwardFilter, padded, nchw, nchw, true}}) {
+		CAPTURE(row.direction, static_cast<int>(row.x), static_cast<int>(row.y), static_cast<int>(row.filter));
+		const Case &c = cases[0];
+		Convolution convolution(c, CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT, CUDNN_DATA_FLOAT, CUDNN_DEFAULT_MATH,
+		                        row.filter == nhwc);
+		Numbers x(CUDNN_DATA_FLOAT, row.x, c.x, gaussian(1)), y(CUDNN_DATA_FLOAT, row.y, convolution.y, gaussian(2));
+		const auto &[descriptor, filter, dims] = convolution;
+		size_t bytes = 0;
+		const cudnnStatus_t status =
+		    row.direction == forward
+		        ? cudnnGetConvolutionForwardWorkspaceSize(dnn, x.tensor, filter, descriptor, y.tensor,
+		                                                  CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, &bytes)
+		    : row.direction == backwardData
+		        ? cudnnGetConvolutionBackwardDataWorkspaceSize(dnn, filter, y.tensor, descriptor, x.tensor,
+		                                                       CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, &bytes)
+		        : cudnnGetConvolutionBackwardFilterWorkspaceSize(dnn, x.tensor, y.tensor, descriptor, filter,
+		                                                         CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1, &bytes);
+		CHECK(status == (row.isServed ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED));
+	}
 }
 
 TEST_CASE("half results overflow, narrowed operands do so without a scale, bfloat16 does not")
@@ -230,8 +273,8 @@ TEST_CASE("half results overflow, narrowed operands do so without a scale, bfloa
 		    w(row.type, Layout::nchw, one.w, [&] { return row.w; }),
 		    y(row.type, Layout::nchw, one.x, [] { return NaN; });
 		OK(cudnnConvolutionForward(dnn, &alpha, x.tensor, x.device, convolution.filter, w.device,
-		                           convolution.descriptor, CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, nullptr, 0, &beta,
-		                           y.tensor, y.device));
+		                           convolution.descriptor, CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM, nullptr, 0,
+		                           &beta, y.tensor, y.device));
 		CHECK(y.download());
 		CHECK(y[0] == row.expected);
 	}
@@ -317,9 +360,9 @@ TEST_CASE("which algorithms serve, and what they need")
 	    {{{2, 4, 8, 8}, {4, 4, 3, 3}, {1, 1}, {1, 1}, {1, 1}},
 	     f,
 	     f,
-	     {0, 1, 2, 4, 5, 6, 7},
-	     {0, 1, 2, 3, 4, 5},
-	     {0, 1, 2, 3, 5, 6}},
+	     {0, 1, 2, 4, 5, 7},
+	     {0, 1, 2, 3, 5},
+	     {0, 1, 2, 3, 5}},
 	    {{{2, 4, 8, 8}, {4, 4, 3, 3}, {1, 1}, {1, 1}, {1, 1}}, h, h, {1, 7}, {1, 5}, {1, 5}},
 	    {{{2, 4, 8, 8}, {4, 4, 5, 5}, {1, 1}, {1, 1}, {1, 1}}, d, d, {0, 1, 2}, {0, 1}, {0, 1, 3}},
 	    {{{2, 4, 8, 8}, {4, 4, 5, 5}, {1, 1}, {1, 1}, {1, 1}},
@@ -327,10 +370,10 @@ TEST_CASE("which algorithms serve, and what they need")
 	     f,
 	     {0, 1, 2, 4, 5, 7},
 	     {0, 1, 2, 3, 5},
-	     {0, 1, 2, 3, 5, 6}},
+	     {0, 1, 2, 3, 5}},
 	    {{{2, 4, 8, 8}, {4, 4, 3, 3}, {1, 1}, {2, 2}, {1, 1}}, f, f, {0, 1, 2}, {0, 1}, {0, 1, 3}},
 	    {{{2, 4, 8, 8}, {4, 4, 3, 3}, {1, 1}, {1, 1}, {2, 2}}, f, f, {0, 1}, {0, 1}, {0, 1, 3}},
-	    {{{2, 4, 8, 8, 8}, {4, 4, 3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}}, f, f, {0, 1, 5}, {0, 1, 3}, {0, 1, 3, 6}},
+	    {{{2, 4, 8, 8, 8}, {4, 4, 3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}}, f, f, {0, 1, 5}, {0, 1, 3}, {0, 1, 3}},
 	};
 	for (const Row &row : rows) {
 		CAPTURE(row.geometry.x, row.geometry.w, row.type, row.compute);
@@ -370,7 +413,7 @@ TEST_CASE("which algorithms serve, and what they need")
 				CHECK(returned == 1);
 			}
 			size_t bytes;
-			CHECK(size(static_cast<decltype(results[0].algo)>(count), &bytes) == CUDNN_STATUS_BAD_PARAM);
+			CHECK(size(static_cast<decltype(results[0].algo)>(count), &bytes) == CUDNN_STATUS_NOT_SUPPORTED);
 		};
 		const auto xs = x.tensor.descriptor, ys = y.tensor.descriptor;
 		const auto ws = convolution.filter.descriptor;

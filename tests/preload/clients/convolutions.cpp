@@ -146,13 +146,6 @@ public:
 		y.fill(seed * 10 + 3, isResult(Direction::data)     ? spec.magnitude
 		                      : isResult(Direction::filter) ? spec.magnitudeOfSecond
 		                                                    : 1);
-		if (spec.direction == Direction::fused) { // the algorithm for the identity activation needs some workspace
-			DnnSession dnn;
-			size_t bytes = 0;
-			DNN(cudnnGetConvolutionForwardWorkspaceSize(dnn.handle, xDescriptor, wDescriptor, convolution, yDescriptor,
-			                                            CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM, &bytes));
-			workspace = Array(bytes / sizeof(float) + 1);
-		}
 		z.fill(seed * 10 + 4, 1);
 		Random random(seed * 10 + 5);
 		for (size_t i = 0; i < bias.size(); i++)
@@ -180,10 +173,43 @@ public:
 			array->upload();
 		CHECK(cudaDeviceSynchronize());
 	}
-	int call(const DnnSession &dnn, int algorithm = -1) const
+	// In each direction the deterministic algorithm that supports the most.
+	static constexpr int usual = CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM;
+	static_assert(usual == static_cast<int>(CUDNN_CONVOLUTION_BWD_DATA_ALGO_1) &&
+	              usual == static_cast<int>(CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1));
+	int queryWorkspace(const DnnSession &dnn, int algorithm, size_t &bytes) const
 	{
-		// -1: one that supports everything without memory.
-		const int one = algorithm >= 0 ? algorithm : 0;
+		bytes = 0;
+		switch (spec.direction) {
+		case Direction::data:
+			return cudnnGetConvolutionBackwardDataWorkspaceSize(
+			    dnn.handle, wDescriptor, yDescriptor, convolution, xDescriptor,
+			    static_cast<cudnnConvolutionBwdDataAlgo_t>(algorithm), &bytes);
+		case Direction::filter:
+			return cudnnGetConvolutionBackwardFilterWorkspaceSize(
+			    dnn.handle, xDescriptor, yDescriptor, convolution, wDescriptor,
+			    static_cast<cudnnConvolutionBwdFilterAlgo_t>(algorithm), &bytes);
+		default:
+			return cudnnGetConvolutionForwardWorkspaceSize(dnn.handle, xDescriptor, wDescriptor, convolution,
+			                                               yDescriptor,
+			                                               static_cast<cudnnConvolutionFwdAlgo_t>(algorithm), &bytes);
+		}
+	}
+	// Memory for the usual algorithm.
+	void prepare(const DnnSession &dnn)
+	{
+		size_t bytes = 0;
+		if (!isPrepared && queryWorkspace(dnn, usual, bytes) == 0 && bytes)
+			workspace = Array(bytes / sizeof(float) + 1);
+		isPrepared = true;
+	}
+	int call(const DnnSession &dnn)
+	{
+		prepare(dnn);
+		return call(dnn, usual);
+	}
+	int call(const DnnSession &dnn, int one) const
+	{
 		const float *const alpha = &spec.alpha, *const beta = &spec.beta;
 		float *const xs = x.array.data(), *const ws = w.array.data(), *const ys = y.array.data();
 		const size_t bytes = workspace.size() * sizeof(float);
@@ -205,10 +231,9 @@ public:
 			break;
 		}
 		return cudnnConvolutionBiasActivationForward(dnn.handle, alpha, xDescriptor, xs, wDescriptor, ws, convolution,
-		                                             algorithm >= 0 ? static_cast<cudnnConvolutionFwdAlgo_t>(algorithm)
-		                                                            : CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM,
-		                                             memory, bytes, beta, zDescriptor, z.array.data(), biasDescriptor,
-		                                             bias.data(), activation, yDescriptor, isInPlace ? xs : ys);
+		                                             static_cast<cudnnConvolutionFwdAlgo_t>(one), memory, bytes, beta,
+		                                             zDescriptor, z.array.data(), biasDescriptor, bias.data(),
+		                                             activation, yDescriptor, isInPlace ? xs : ys);
 	}
 	void download() { result().array.download(); }
 
@@ -297,6 +322,7 @@ public:
 	cudnnTensorDescriptor_t xDescriptor = nullptr, yDescriptor = nullptr, biasDescriptor = nullptr;
 	cudnnTensorDescriptor_t zDescriptor = nullptr; // y's own, or a different one
 	bool isInPlace = false;                        // x and y share memory
+	bool isPrepared = false;
 	cudnnFilterDescriptor_t wDescriptor = nullptr;
 	cudnnConvolutionDescriptor_t convolution = nullptr;
 	cudnnActivationDescriptor_t activation = nullptr;
@@ -345,6 +371,13 @@ constexpr Spec table[] = {
      .k = 8,
      .size = 4,
      .isFlipped = true,
+     .layout = Layout::nhwc,
+     .layoutOfResult = Layout::nhwc},
+    {.name = "wide.3d_nhwc",
+     .spatial = 3,
+     .c = 8,
+     .k = 8,
+     .size = 5,
      .layout = Layout::nhwc,
      .layoutOfResult = Layout::nhwc},
     {.name = "wide.large", .magnitude = 1e6, .magnitudeOfSecond = 10},
@@ -430,6 +463,7 @@ void captureFirst(Line &line)
 {
 	DnnSession dnn;
 	Problem problem({.name = "", .c = 18});
+	problem.prepare(dnn);
 	problem.upload();
 	cudaGraph_t graph = nullptr;
 	cudaGraphExec_t executable = nullptr;
@@ -467,11 +501,12 @@ void threads(Line &line)
 	}
 }
 
-// Each possible algorithm, without memory and with some: the vendor's results do not depend on earlier calls.
+// Each possible algorithm, without memory and with some: the vendor's results do not depend on earlier calls. Also
+// whether the query of the workspace finds the algorithm and whether there is as much memory.
 void algorithms(Direction direction, Line &line)
 {
 	DnnSession dnn;
-	std::string statuses;
+	std::string statuses, queries;
 	for (const int stride : {1, 3}) // the second is not supported by FFT and Winograd
 		for (const bool hasMemory : {false, true}) {
 			Problem problem({.name = "",
@@ -487,12 +522,16 @@ void algorithms(Direction direction, Line &line)
 				CHECK(cudaStreamSynchronize(dnn.stream));
 				problem.download();
 				statuses += std::to_string(status) + ",";
+				size_t bytes = 0;
+				const int query = problem.queryWorkspace(dnn, algorithm, bytes);
+				const bool isLarge = bytes > problem.workspace.size() * sizeof(float);
+				queries += (query || !isLarge ? std::to_string(query) : "large") + ",";
 				line.require(status == 0 || !problem.hasChanged(), "a refused call has written");
 				Line ignored("");
 				line.require(status != 0 || problem.compare(ignored) < 6e-3, "a result is wrong");
 			}
 		}
-	line.put("statuses", statuses);
+	line.put("statuses", statuses).put("query_statuses", queries);
 }
 
 // Calls that the vendor refuses only in fused form.

@@ -342,12 +342,13 @@ void Problem::plan(cudnnHandle_t handle)
 		DNN(cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, count,
 		                             &count, pointers.data()));
 		for (int64_t i = 0; i < count; i++) {
-			if (spec.pick == Pick::noTensorCores &&
-			    hasNote(pointers[static_cast<size_t>(i)], CUDNN_NUMERICAL_NOTE_TENSOR_CORE))
+			const cudnnBackendDescriptor_t configuration = pointers[static_cast<size_t>(i)];
+			if (hasNote(configuration, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) || // bits are compared
+			    (spec.pick == Pick::noTensorCores && hasNote(configuration, CUDNN_NUMERICAL_NOTE_TENSOR_CORE)))
 				continue;
 			Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
 			plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, std::vector{handle});
-			plan.link(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, pointers[static_cast<size_t>(i)]);
+			plan.link(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
 			if (cudnnBackendFinalize(plan) != CUDNN_STATUS_SUCCESS)
 				continue;
 			adopt(std::move(plan));

@@ -24,22 +24,23 @@ constexpr struct {
                       {CUDNN_DATA_FLOAT, CUDNN_DATA_FLOAT, single},
                       {CUDNN_DATA_DOUBLE, CUDNN_DATA_DOUBLE, fp64}};
 
-enum class Limit { none, plain, fft, fftTiling, winograd, nonfused, never };
+enum class Limit { none, plain, fft, fftTiling, nonfused, never };
 
-// The algorithms of each direction, best first. isFoundTwice: a search also returns the algorithm without tensor cores.
+// The algorithms of each direction, best first. hasTensorCores: a search also returns the algorithm without them.
+// types 0: not implemented, Limit::never: not on the emulated device.
 struct Algorithm {
 	Direction direction;
 	int number;
 	unsigned types;
 	Limit limit;
-	bool isDeterministic, isFoundTwice;
+	bool isDeterministic, hasTensorCores;
 };
 constexpr auto F = Direction::forward, D = Direction::backwardData, W = Direction::backwardFilter;
 constexpr Algorithm algorithms[] = {
     {F, 1, any, Limit::none, true, true},
     {F, 0, notTrueHalf, Limit::none, true, false},
     {F, 7, any & ~fp64, Limit::nonfused, true, true},
-    {F, 6, pseudoHalf | single, Limit::winograd, true, false},
+    {F, 6, pseudoHalf | single, Limit::never, true, false},
     {F, 2, notTrueHalf, Limit::plain, true, false},
     {F, 4, pseudoHalf | single, Limit::fft, true, false},
     {F, 5, pseudoHalf | single, Limit::fftTiling, true, false},
@@ -47,7 +48,7 @@ constexpr Algorithm algorithms[] = {
     {D, 1, any, Limit::none, true, true},
     {D, 0, notTrueHalf, Limit::none, false, false},
     {D, 5, any & ~fp64, Limit::nonfused, true, true},
-    {D, 4, pseudoHalf | single, Limit::winograd, true, false},
+    {D, 4, pseudoHalf | single, Limit::never, true, false},
     {D, 2, pseudoHalf | single, Limit::fft, true, false},
     {D, 3, pseudoHalf | single, Limit::fftTiling, true, false},
     {W, 1, any, Limit::none, true, true},
@@ -55,7 +56,7 @@ constexpr Algorithm algorithms[] = {
     {W, 3, notTrueHalf, Limit::none, false, false},
     {W, 5, any & ~fp64, Limit::nonfused, true, true},
     {W, 2, pseudoHalf | single, Limit::fft, true, false},
-    {W, 6, pseudoHalf | single, Limit::fftTiling, true, false},
+    {W, 6, pseudoHalf | single, Limit::never, true, false},
     {W, 4, 0, Limit::never, true, false},
 };
 
@@ -69,11 +70,11 @@ struct Problem {
 	const Tensor &x() const { return geometry.direction == D ? result : first; }
 	const Tensor &w() const { return geometry.direction == F ? second : geometry.direction == D ? first : result; }
 	const Tensor &y() const { return geometry.direction == F ? result : second; }
-	Rounding rounding() const
+	Rounding rounding(const Algorithm &algorithm) const
 	{
-		return math == CUDNN_FMA_MATH                          ? Rounding::None
-		       : math == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION ? Rounding::Half
-		                                                       : emulated::dnn::tensorCoreRounding();
+		return math == CUDNN_FMA_MATH || !algorithm.hasTensorCores ? Rounding::None
+		       : math == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION     ? Rounding::Half
+		                                                           : emulated::dnn::tensorCoreRounding();
 	}
 };
 
@@ -98,6 +99,32 @@ cudnnStatus_t describe(Direction direction, const cudnnTensorStruct *first, cons
 	return refuse(CUDNN_STATUS_NOT_SUPPORTED, "the data types are not a supported configuration");
 }
 
+// Whether each image or filter is stored without gaps, with its channels last or before the image.
+bool isPacked(const Tensor &t, bool isChannelsLast)
+{
+	int64_t stride = 1;
+	const auto next = [&](int dimension) {
+		const bool isNext = t.dims[dimension] == 1 || t.strides[dimension] == stride;
+		stride *= t.dims[dimension];
+		return isNext;
+	};
+	bool isIt = !isChannelsLast || next(1);
+	for (int i = t.rank - 1; i > (isChannelsLast ? 1 : 0); --i)
+		isIt &= next(i);
+	return isIt;
+}
+
+// An output gradient has the layout of the filter, without gaps. 3-D filters with channels last are not flipped.
+bool isLayoutServed(const Problem &p)
+{
+	const Convolution &c = p.geometry;
+	if (c.direction == F)
+		return isPacked(p.w(), false) || c.spatial == 2 || !c.isFlipped;
+	return (isPacked(p.w(), false) && isPacked(p.y(), false)) ||
+	       (isPacked(p.w(), true) && isPacked(p.y(), true) && isPacked(p.x(), true) &&
+	        (c.spatial == 2 || !c.isFlipped));
+}
+
 bool isWithin(Limit limit, const Problem &p)
 {
 	const Convolution &c = p.geometry;
@@ -112,10 +139,10 @@ bool isWithin(Limit limit, const Problem &p)
 		isTile &= filter[i] <= (c.spatial == 3 ? 16 : 32);
 		hasRoom &= filter[i] > c.prePad[i];
 	}
-	auto isPacked = [](const Tensor &t) {
+	auto hasRows = [](const Tensor &t) {
 		return t.strides[t.rank - 1] == 1 && t.strides[t.rank - 2] == t.dims[t.rank - 1];
 	};
-	const bool is2d = c.spatial == 2, isNchw = isPacked(p.x()) && isPacked(p.y()) && isPacked(p.w());
+	const bool is2d = c.spatial == 2, isNchw = hasRows(p.x()) && hasRows(p.y()) && hasRows(p.w());
 	const bool isFft = isNchw && isDense && isUnstrided && hasRoom;
 	switch (limit) {
 	case Limit::none:
@@ -126,8 +153,6 @@ bool isWithin(Limit limit, const Problem &p)
 		return is2d && isFft && isSmall;
 	case Limit::fftTiling:
 		return isFft && isTile;
-	case Limit::winograd:
-		return is2d && isDense && isUnstrided && is3x3;
 	case Limit::nonfused:
 		return is2d && isDense && isUnstrided && (is3x3 || (is5x5 && p.configuration != trueHalf));
 	default:
@@ -145,7 +170,7 @@ const Algorithm *find(const Problem &problem, int number)
 
 bool isServed(const Algorithm &algorithm, const Problem &problem)
 {
-	return (algorithm.types & problem.configuration) && isWithin(algorithm.limit, problem);
+	return (algorithm.types & problem.configuration) && isLayoutServed(problem) && isWithin(algorithm.limit, problem);
 }
 
 // Invented sizes, but nonzero if the real algorithm uses a workspace.
@@ -154,14 +179,23 @@ size_t workspaceOf(const Algorithm &algorithm, const Problem &problem)
 	const size_t images = problem.x().count() + problem.y().count(), filter = problem.w().count();
 	switch (algorithm.limit) {
 	case Limit::none:
-		return algorithm.number == 1 ? 256 + 4 * problem.w().countFrom(1) : 0;
+		return algorithm.number == 1 && problem.geometry.direction != W ? 256 + 4 * problem.w().countFrom(1) : 0;
 	case Limit::plain:
-		return 4 * problem.w().countFrom(1) * problem.y().countFrom(2);
-	case Limit::winograd:
-		return 8 * filter;
+		return 0;
+	case Limit::fft:
+		return 256 * (images + filter);
 	default:
 		return 8 * (images + filter);
 	}
+}
+
+// Algorithm 1 runs slower without its workspace, except as an unstrided data gradient.
+size_t requiredOf(const Algorithm &algorithm, const Problem &problem)
+{
+	const Convolution &c = problem.geometry;
+	const bool isUnstrided = std::all_of(c.stride, c.stride + c.spatial, [](int64_t stride) { return stride == 1; });
+	const bool isOptional = algorithm.limit == Limit::none && !(c.direction == D && isUnstrided);
+	return isOptional ? 0 : workspaceOf(algorithm, problem);
 }
 
 constexpr size_t workspaceUnlimited = SIZE_MAX;
@@ -186,7 +220,7 @@ void search(const Problem &problem, bool isTimed, size_t workspace, int asked, i
 		}
 		auto &list = one.status == CUDNN_STATUS_SUCCESS ? served : refused;
 		list.push_back(one);
-		if (row.isFoundTwice && one.status == CUDNN_STATUS_SUCCESS && problem.math != CUDNN_FMA_MATH) {
+		if (row.hasTensorCores && one.status == CUDNN_STATUS_SUCCESS && problem.math != CUDNN_FMA_MATH) {
 			list.push_back(one);
 			list.back().mathType = CUDNN_FMA_MATH;
 		}
@@ -220,7 +254,8 @@ struct Epilogue {
 };
 
 template <typename T>
-void compute(Memory &memory, const Problem &p, const Operands &o, double alpha, double beta, const Epilogue &epilogue)
+void compute(Memory &memory, const Problem &p, Rounding rounding, const Operands &o, double alpha, double beta,
+             const Epilogue &epilogue)
 {
 	const void *first = memory.at(p.first, o.first), *second = memory.at(p.second, o.second);
 	void *workspace = o.workspaceBytes ? memory.at(o.workspace, o.workspaceBytes) : nullptr;
@@ -229,7 +264,7 @@ void compute(Memory &memory, const Problem &p, const Operands &o, double alpha, 
 	if (workspace) // destroys the contents: programs must not keep or share data in the workspace
 		std::memset(workspace, 0xff, o.workspaceBytes);
 	std::vector<T> dense(p.result.count());
-	emulated::dnn::convolve(p.geometry, p.first, first, p.second, second, p.result, dense.data(), p.rounding());
+	emulated::dnn::convolve(p.geometry, p.first, first, p.second, second, p.result, dense.data(), rounding);
 	if (epilogue.bias) {
 		const std::vector<T> bias = memory.read<T>(epilogue.biasTensor, epilogue.bias);
 		std::vector<T> z(epilogue.zFactor != 0 ? dense.size() : 0);
@@ -254,14 +289,16 @@ cudnnStatus_t launch(cudnnHandle_t handle, const char *name, const Problem &prob
                      double alpha, double beta, const Epilogue &epilogue = {})
 {
 	const Algorithm *algorithm = find(problem, number);
-	REFUSE_IF(!algorithm, BAD_PARAM);
+	REFUSE_IF(!algorithm, NOT_SUPPORTED);
+	if (epilogue.bias && (algorithm->types & problem.configuration) && !isServed(*algorithm, problem))
+		algorithm = find(problem, CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM); // a fused call takes another one
 	REFUSE_IF(!isServed(*algorithm, problem), NOT_SUPPORTED);
-	const size_t needed = workspaceOf(*algorithm, problem);
+	const size_t needed = requiredOf(*algorithm, problem), most = workspaceOf(*algorithm, problem);
 	REFUSE_IF(needed > operands.workspaceBytes || (needed && !operands.workspace), BAD_PARAM);
-	operands.workspaceBytes = needed;
-	return run(*handleOf(handle), name, [=](Memory &memory) {
+	operands.workspaceBytes = operands.workspace && operands.workspaceBytes >= most ? most : 0;
+	return run(*handleOf(handle), name, [=, rounding = problem.rounding(*algorithm)](Memory &memory) {
 		const auto function = problem.configuration == fp64 ? compute<double> : compute<float>;
-		function(memory, problem, operands, alpha, beta, epilogue);
+		function(memory, problem, rounding, operands, alpha, beta, epilogue);
 	});
 }
 
@@ -305,9 +342,9 @@ cudnnStatus_t time(cudnnHandle_t handle, const char *name, const Problem &proble
 	{                                                                                                                  \
 		DESCRIBED(direction)                                                                                           \
 		const Algorithm *algorithm = find(problem, number);                                                            \
-		REFUSE_IF(!bytes || !algorithm, BAD_PARAM);                                                                    \
+		REFUSE_IF(!bytes, BAD_PARAM);                                                                                  \
 		*bytes = 0;                                                                                                    \
-		REFUSE_IF(!isServed(*algorithm, problem), NOT_SUPPORTED);                                                      \
+		REFUSE_IF(!algorithm || !isServed(*algorithm, problem), NOT_SUPPORTED);                                        \
 		*bytes = workspaceOf(*algorithm, problem);                                                                     \
 		return CUDNN_STATUS_SUCCESS;                                                                                   \
 	}                                                                                                                  \

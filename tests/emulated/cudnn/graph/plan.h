@@ -85,7 +85,8 @@ public:
 	}
 	// `base`: the ALPHA of the direction; BETA, CONV_DESC and the three tensors (w, x, y) follow it.
 	Descriptor convolution(int base, Descriptor w, Descriptor x, Descriptor y, const Dims &pads, const Dims &strides,
-	                       const Dims &dilations, bool isFlipped = false, float alpha = 1, float beta = 0)
+	                       const Dims &dilations, bool isFlipped = false, float alpha = 1, float beta = 0,
+	                       bool hasDoubles = false)
 	{
 		Descriptor one = make(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
 		set(one, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, Dims{static_cast<int64_t>(pads.size())});
@@ -102,8 +103,11 @@ public:
 		                       : base == CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA
 		                           ? CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR
 		                           : CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR);
-		set(node, base, CUDNN_TYPE_FLOAT, std::vector{alpha});
-		set(node, base + 1, CUDNN_TYPE_FLOAT, std::vector{beta});
+		for (const auto &[name, value] : {std::pair(base, alpha), std::pair(base + 1, beta)})
+			if (hasDoubles)
+				set(node, name, CUDNN_TYPE_DOUBLE, std::vector<double>{value});
+			else
+				set(node, name, CUDNN_TYPE_FLOAT, std::vector{value});
 		link(node, base + 2, one);
 		link(node, base + 3, w);
 		link(node, base + 4, x);

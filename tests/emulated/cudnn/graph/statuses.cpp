@@ -288,6 +288,8 @@ void convolutions()
 	operation("null tensor", {{x, static_cast<Descriptor>(nullptr)}});
 	operation("alpha of INT64", {{alpha, Dims{1}}});
 	operation("alpha of DOUBLE", {{alpha, CUDNN_TYPE_DOUBLE, std::vector<double>{1}}});
+	operation("filter with gaps",
+	          {{w, made(CUDNN_BACKEND_TENSOR_DESCRIPTOR, tensorOf(2, filter, Dims{40, 10, 3, 1}, CUDNN_DATA_FLOAT))}});
 	operation("other channels", {{x, tensor(1, {2, 5, 8, 8})}});
 	operation("groups", {{x, tensor(1, {2, 8, 8, 8})}});
 	operation("filters and groups", {{x, tensor(1, {2, 16, 8, 8})}});

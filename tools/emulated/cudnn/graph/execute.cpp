@@ -304,8 +304,10 @@ Asked check(cudnnHandle_t handle, cudnnBackendDescriptor_t executionPlan, cudnnB
 	if (!asked.handle || !asked.plan || !asked.pack || asked.plan->type != CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR ||
 	    asked.pack->type != CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
 		asked.status = refuse(CUDNN_STATUS_BAD_PARAM, "no handle, plan or variant pack");
-	else if (!asked.plan->isFinalized || !asked.pack->isFinalized)
-		asked.status = refuse(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "the plan or the variant pack is not finalized");
+	else if (!asked.plan->isFinalized)
+		asked.status = refuse(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "the plan is not finalized");
+	else if (!asked.pack->isFinalized)
+		asked.status = refuse(CUDNN_STATUS_BAD_PARAM, "the variant pack is not finalized");
 	return asked;
 }
 
