@@ -131,7 +131,7 @@ class Policy(runner.Test):
             self.assertEqual({row["cause"] for row in result.report["ops"] if row["dtype_in"] == "float32"}, {cause}, name)
 
     def test_what_the_way_there_cannot_carry_over(self):
-        for name in ("reserve", "fill"):
+        for name in ("reserve", "fill") if runner.PLACE.emulated else ("fill",):  # a larger reserve space in 16 bits is invented
             result = run(PROGRAM, "kept." + name, **CAST_BFLOAT16.variables)
             self.assertFine(result)
             self.assertEqual(result.bits(), bare(PROGRAM, "kept." + name).bits())
@@ -165,14 +165,21 @@ class Remembered(runner.Test):
             self.assertWithin(eta, GRADIENTS, "eta")
 
     def test_a_way_back_needs_no_budget(self):
+        """Also not if the budget is the least with which the forward pass is lowered."""
         plain = bare(PROGRAM, "net.lstm").bits()
-        seen = set()
-        for memory in range(32 << 10, 42 << 10, 512): # at first too small for the forward pass
+        too_small, enough = 1 << 10, 64 << 20
+        while enough - too_small > 512:
+            memory = (too_small + enough) // 2
             result = run(PROGRAM, "net.lstm", **CAST_BFLOAT16.variables, MEMORY=str(memory))
             self.assertFine(result)
-            seen.add(tuple(row[1:] for row in decisions(result)))
-            self.assertEqual(result.bits() == plain, ("fallback", "memory_budget") in [row[1:] for row in decisions(result)])
-        self.assertEqual(seen, {(("fallback", "memory_budget"), *[("kept", "reserve_space")] * 2), (("lowered", "white_list"),) * 3})
+            told = [row[1:] for row in decisions(result)]
+            is_lowered = told[0] == ("lowered", "white_list")
+            self.assertEqual(told, [("lowered", "white_list")] * 3 if is_lowered else
+                             [("fallback", "memory_budget"), *[("kept", "reserve_space")] * 2])
+            self.assertEqual(result.bits() == plain, not is_lowered)
+            too_small, enough = (too_small, memory) if is_lowered else (memory, enough)
+        self.assertGreater(too_small, 1 << 10)
+        self.assertLess(enough, 64 << 20)
 
     def test_what_is_refused(self):
         result = run(PROGRAM, "refused", **CAST_BFLOAT16.variables)
@@ -203,7 +210,9 @@ class Remembered(runner.Test):
     def test_memory_stays_flat(self):
         result = run(PROGRAM, "memory", **CAST_BFLOAT16.variables)
         self.assertFine(result)
-        self.assertEqual(result.cases["memory"]["device"], "0")
+        own = int(bare(PROGRAM, "memory").cases["memory"]["device"])  # a real library may keep memory for each RNN
+        slack = 0 if runner.PLACE.emulated else 4 << 20
+        self.assertLessEqual(int(result.cases["memory"]["device"]), own + slack)
         self.assertEqual({row[1] for row in decisions(result)}, {"lowered"})
 
 

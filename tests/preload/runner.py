@@ -110,7 +110,9 @@ def _run(program, cases, preload, variables, what_if):
             report = json.loads(told.stdout)
     made = Run(done, report)
     if PLACE.record and "AUTOAMP_CONFIG" not in dict(variables):  # its file has another name in each run
-        where = " ".join([program, *cases, *(f"{name}={value}" for name, value in variables), *["preloaded"] * preload])
+        # Without folders, which have other names in each run.
+        named = (f"{name}={value.rpartition('/')[2]}" for name, value in variables)
+        where = " ".join([program, *cases, *named, *["preloaded"] * preload])
         with open(PLACE.record, "a", encoding="utf-8") as file:
             for name, answer in made.answers():
                 file.write(json.dumps([f"{where}: {name}", answer]) + "\n")
