@@ -178,6 +178,28 @@ std::string rnnReserveSuffices(Line &line)
 	return answer(isWhole && bits[0] == bits[1]);
 }
 
+// autoamp makes descriptors of its own for each call.
+std::string rnnDescriptorsKeepNothing(Line &line)
+{
+	if (!library())
+		return absent;
+	const DnnSession dnn;
+	size_t before = 0, after = 0, total = 0;
+	for (int i = 0; i < 60; i++) {
+		if (i == 20) // kernels are loaded
+			CHECK(cudaMemGetInfo(&before, &total));
+		Net net(dnn, CUDNN_DATA_BFLOAT16, CUDNN_TENSOR_OP_MATH);
+		Array reserve(net.reserveBytes / 4 + 1);
+		net.forward(reserve.data());
+		net.backward(reserve.data());
+		CHECK(cudaStreamSynchronize(dnn.stream));
+	}
+	CHECK(cudaMemGetInfo(&after, &total));
+	const long long grown = static_cast<long long>(before) - static_cast<long long>(after);
+	line.put("grown", grown);
+	return answer(grown < 4 << 20);
+}
+
 } // namespace
 
 Rows rnnRows()
@@ -186,6 +208,7 @@ Rows rnnRows()
 	    {"rnn.default_math_is_tf32", yes, recorded, shared, rnnIsTf32},
 	    {"rnn.descriptors_may_be_destroyed_after_the_call", yes, needed, shared, rnnDescriptorsAreFree},
 	    {"rnn.in_bfloat16_stays_in_its_reserve_space", yes, needed, shared, rnnReserveSuffices},
+	    {"rnn.descriptors_keep_no_device_memory", yes, recorded, shared, rnnDescriptorsKeepNothing},
 	};
 }
 
