@@ -112,7 +112,7 @@ def _run(program, cases, preload, variables, what_if):
     if PLACE.record and "AUTOAMP_CONFIG" not in dict(variables):  # its file has another name in each run
         # Without folders, which have other names in each run.
         named = (f"{name}={value.rpartition('/')[2]}" for name, value in variables)
-        where = " ".join([program, *cases, *named, *["preloaded"] * preload])
+        where = " ".join([program, *cases, *named, *["preloaded"] * preload, *[f"what if {what_if}"] * bool(what_if)])
         with open(PLACE.record, "a", encoding="utf-8") as file:
             for name, answer in made.answers():
                 file.write(json.dumps([f"{where}: {name}", answer]) + "\n")
