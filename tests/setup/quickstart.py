@@ -16,9 +16,11 @@ ROOT, TOOLKIT = (pathlib.Path(argument) for argument in sys.argv[1:3])
 PINNED = "nvidia-cublas nvidia-cuda-cccl nvidia-cuda-crt nvidia-cuda-cupti nvidia-cuda-nvcc nvidia-cuda-runtime nvidia-cudnn-jit-cu13 nvidia-nvtx nvidia-nvvm".split()
 BRINGING = "bringing the CUDA toolkit to build-toolkit"
 NO_TOOLKIT = "No CUDA 13 toolkit, and pip could not install the packages of tools/toolkit.txt"
-TOOLS = "bash sh env cat cp cmp dirname grep mkdir mv readlink rm sed tail".split()  # the only programs in PATH, except these:
+TOOLS = "bash sh env cat cp cmp dirname grep ln mkdir mv readlink rm sed tail".split()  # the only programs in PATH, except these:
 STAND_INS = {
     "python3": """
+case "$*" in '-m venv build-meson') mkdir -p "$3/bin" && ln -s "$0" "$3/bin/python3" && exit ;; '-m venv'*) exit 1 ;; esac
+case "$0" in build-meson/*) echo "pip $*" >>"$CALLS" && cp bin/meson build-meson/bin/ && exit ;; esac
 [ "$1 $2" = '-m pip' ] || exec PYTHON "$@"
 [ "$PIP" != none ] || exit 1
 [ "$3" != --version ] || exit 0
@@ -39,12 +41,15 @@ while read -r package; do
     esac || exit 1
 done <"$requirements"
 """,
+    "git": 'echo "git $*" >>"$CALLS"; mkdir -p build-toml/include/toml++ && echo >build-toml/include/toml++/toml.h',
     "meson": """
+[ "$1" != --version ] || [ "${0%/*}" = "$PWD/build-meson/bin" ] || { echo "${MESON-1.0.1}"; exit; }
 echo "meson $1 $(tools/find-toolkit)" >>"$CALLS"
+echo "compiler ${CXX-} ${CC-} ${CXXFLAGS-} ${0%/meson}" >>"$CALLS"
 mkdir -p build/meson-logs && echo >build/build.ninja && echo '{"result": "OK"}' >build/meson-logs/testlog.json
 """,
     "ninja": "exit 0",
-    "dpkg-query": 'for package; do [ "$package" = "$MISSING" ] || echo "$package installed"; done',
+    "dpkg-query": 'for package; do [ "$package" = "$MISSING" ] || [ "$MISSING" = all ] || echo "$package installed"; done',
     "id": 'echo "${USER_ID-0}"',
     "apt-get": 'echo "apt-get $*" >>"$CALLS"',
 }
@@ -63,21 +68,29 @@ class Quickstart(unittest.TestCase):
             program = self.place / "bin" / name
             program.write_text("#!/bin/sh\n" + text.replace("PYTHON", sys.executable).replace("TOOLKIT", str(TOOLKIT)))
             program.chmod(0o755)
-        for name in ("quickstart", "find-toolkit", "toolkit.txt", "nvrtc-12.9.txt", "nvrtc-12.0.txt"):
+        for name in ("quickstart", "find-toolkit", "toolkit.txt", "nvrtc-12.9.txt", "nvrtc-12.0.txt", "meson.txt"):
             shutil.copy(ROOT / "tools" / name, self.place / "tools")
         # Folders that no variable hides.
         find = self.place / "tools/find-toolkit"
         for folder in ("/usr/local/cuda", "/usr/include", "/usr/include/x86_64-linux-gnu"):
             self.assertEqual(find.read_text().count(f" {folder} "), 1)
             find.write_text(find.read_text().replace(f" {folder} ", " /nowhere "))
+        self.system("debian", "12")
         self.brought = self.place / "build-toolkit/nvidia/cu13"
         self.calls = self.place / "calls"
 
-    def run_it(self, **variables):
+    def system(self, name, version):
+        """Another system: its names of packages."""
+        file = self.place / "os-release"
+        file.write_text(f'NAME="Any"\nVERSION_ID="{version}"\nID={name}\nID_LIKE=debian\n')
+        script = self.place / "tools/quickstart"
+        script.write_text((ROOT / "tools/quickstart").read_text().replace("/etc/os-release", str(file)))
+
+    def run_it(self, mode="test", **variables):
         """Exit status, what it said, what it called."""
         self.calls.write_text("")
         environment = {"PATH": str(self.place / "bin"), "CALLS": str(self.calls), "HOME": str(self.place), **variables}
-        done = subprocess.run([self.place / "tools/quickstart", "test"], env=environment, stdout=subprocess.PIPE,
+        done = subprocess.run([self.place / "tools/quickstart", mode], env=environment, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
         return done.returncode, done.stdout, self.calls.read_text()
 
@@ -171,6 +184,38 @@ class Quickstart(unittest.TestCase):
         status, said, called = self.run_it(PIP="none", MISSING="python3-pip", USER_ID="1000")
         self.assertEqual((status, called), (1, ""))
         self.assertIn("apt-get install python3-pip\n", said)
+
+    def test_packages_are_listed_first(self):
+        """Before apt-get runs, and as a command for users who are not root. Nothing else happens then."""
+        status, said, called = self.run_it(MISSING="all")
+        names = re.search(r"^apt-get installs these packages: (.*)$", said, re.M)[1]
+        self.assertLess(said.index(names), said.index("installing packages"))
+        self.assertIn(f"apt-get install -y --no-install-recommends {names}\n", called)
+        status, said, called = self.run_it(MISSING="all", USER_ID="1000")
+        self.assertEqual((status, called), (1, ""))
+        self.assertIn(f"    apt-get install {names}\n", said)
+        status, said, called = self.run_it(USER_ID="1000")  # all are present
+        self.assertEqual((status, "apt-get" in called), (0, False), said)
+
+    def test_systems(self):
+        """The packages and the compiler of each system."""
+        for name, version, compiler, others, missing in (
+                ("debian", "12", "g++", {"libdnnl2", "libtomlplusplus-dev"}, {"g++-12", "git"}),
+                ("debian", "13", "g++-12", {"libdnnl3.6", "libtomlplusplus-dev"}, {"g++", "libdnnl2"}),
+                ("ubuntu", "24.04", "g++-12", {"libdnnl3", "libtomlplusplus-dev"}, {"g++", "libdnnl2"}),
+                ("ubuntu", "22.04", "g++-12", {"libdnnl2", "git", "python3-venv"}, {"g++", "libtomlplusplus-dev"})):
+            with self.subTest(f"{name} {version}"):
+                shutil.rmtree(self.place / "build", ignore_errors=True)
+                self.system(name, version)
+                status, said, called = self.run_it(MISSING="all", **({"MESON": "0.61.2"} if version == "22.04" else {}))
+                self.assertEqual(status, 0, said)
+                packages = set(re.search(r"recommends (.*)", called)[1].split())
+                self.assertLessEqual({compiler, *others}, packages)
+                self.assertEqual(packages & missing, set())
+                used, = re.findall(r"^compiler (.*)$", called.partition("meson setup")[2], re.M)[:1]
+                self.assertTrue(used.startswith("g++-12 gcc-12 " if compiler != "g++" else "  "), used)
+                self.assertEqual(f"-isystem {self.place}/build-toml/include {self.place}/build-meson/bin" in used, version == "22.04", called)
+                self.assertEqual("c635f218c0aefc801d9748841930365e54fe3089" in called, version == "22.04")
 
     def test_installed_toolkit(self):
         """The toolkit may lack cuDNN: then only its headers are downloaded."""
