@@ -35,6 +35,8 @@ and the fp32 matrix products of unmodified CPU programs that call a shared BLAS.
                                  rules: the configuration file
                                  reports: meaning of the numbers
                                  reasons: reasons why a call was lowered or kept
+                                 or a command, as COMMAND --help
+  autoamp completion SHELL       print the script that completes command lines in bash, zsh or fish
   autoamp COMMAND --help         options of a command
 
 A first run, also on a machine without a GPU:

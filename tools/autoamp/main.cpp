@@ -15,6 +15,7 @@
 #include "tools/autoamp/failure.h"
 #include "tools/autoamp/help.h"
 #include "tools/autoamp/lists.h"
+#include "tools/autoamp/manual.h"
 #include "tools/autoamp/report.h"
 #include "tools/autoamp/run.h"
 #include "tools/autoamp/self_test.h"
@@ -94,7 +95,8 @@ void refuseUnknown(const CLI::App &command, Status status)
 	for (const auto *option : command.get_options()) {
 		if (!option->get_required())
 			continue;
-		std::string name = option->get_type_name(), value;
+		auto name = CLI::detail::split(option->get_type_name(), ':').front();
+		std::string value;
 		if (!option->get_positional()) {
 			name = option->get_name();
 			value = " " + option->get_lnames().front();
@@ -124,9 +126,19 @@ std::string takesNoValue(const std::string &text)
 	return text == "true" || text == "false" ? "" : "'" + text + "': this option takes no value";
 }
 
+// The accepted words of a variable, without their aliases.
+std::vector<std::string> wordsOf(const policy::OptionRow &row)
+{
+	auto words = CLI::detail::split(row.values, ' ');
+	for (auto &word : words)
+		word.resize(std::min(word.find('='), word.size()));
+	return words;
+}
+
 // Typed values of these options.
 struct Settings {
 	std::string values[std::size(mirrored)];
+	Choices choices;
 	CLI::Option *typed[std::size(mirrored)] = {};
 	bool noHook = false;
 
@@ -145,7 +157,9 @@ struct Settings {
 			typed[i] =
 			    command
 			        ->add_option(mirrored[i].names, values[i], fmt::format("{} [{}]", row.help, fmt::join(facts, "; ")))
-			        ->type_name("");
+			        ->type_name(row.type == policy::ValueType::text ? "FILE" : "");
+			if (row.type == policy::ValueType::choice)
+				choices[typed[i]] = wordsOf(row);
 		}
 	}
 
@@ -175,7 +189,7 @@ struct CommandLine {
 	SelfTestOptions selfTest;
 	CalibrateOptions calibrate;
 	ListsOptions lists;
-	std::string topic, file;
+	std::string topic, file, shell, helpFormat;
 	std::vector<std::string> arguments; // without the words from `--` on
 	BisectOptions bisect;
 	Settings settings, bisectSettings;
@@ -385,8 +399,21 @@ struct CommandLine {
 
 		auto *helping = app.add_subcommand("help", "Print the manual");
 		helping->allow_extras();
-		helping->add_option("topic", topic, "Topic: env, rules, reports or reasons; default: an overview")
-		    ->type_name("TOPIC");
+		settings.choices[helping
+		                     ->add_option("topic", topic,
+		                                  "Topic: env, rules, reports or reasons, or a command; default: an overview")
+		                     ->type_name("TOPIC")] = topics();
+		helping
+		    ->add_option("--format", helpFormat,
+		                 "Output format: text (default), man (a manual page), or md (the options of all commands)")
+		    ->check(CLI::IsMember({"text", "man", "md"}));
+
+		auto *completing = app.add_subcommand("completion", "Print the script that completes command lines in a shell");
+		completing->allow_extras();
+		completing->add_option("shell", shell, "Shell: bash, zsh or fish")
+		    ->required()
+		    ->type_name("SHELL")
+		    ->check(CLI::IsMember(std::vector<std::string>(std::begin(shells), std::end(shells))));
 
 		for (auto *command : app.get_subcommands(nullptr))
 			for (auto *option : command->get_options())
@@ -394,6 +421,42 @@ struct CommandLine {
 					option->check(takesNoValue);
 				else if (option->get_items_expected_max() == 1) // not a list of files
 					option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+	}
+
+	std::vector<std::string> topics() const
+	{
+		std::vector<std::string> names(std::begin(helpTopics), std::end(helpTopics));
+		for (const auto *command : app.get_subcommands([](const CLI::App *) { return true; }))
+			names.push_back(command->get_name());
+		return names;
+	}
+
+	// The commands and their options, for manual pages and completions.
+	std::vector<CommandFacts> commands() const
+	{
+		auto choices = settings.choices;
+		choices.insert(bisectSettings.choices.begin(), bisectSettings.choices.end());
+		return describe(app, choices);
+	}
+
+	// Prints the manual of `help`, as text or as a page.
+	void printHelp() const
+	{
+		const auto known = topics();
+		if (!topic.empty() && std::find(known.begin(), known.end(), topic) == known.end())
+			fail(Status::wrong, "unknown topic '{}'; topics: {}", topic, fmt::join(known, ", "));
+		if (helpFormat == "md" && !topic.empty())
+			fail(Status::wrong, "help: --format md takes no topic");
+		if (helpFormat == "md")
+			fmt::print("{}", optionPage(commands()));
+		else if (helpFormat == "man")
+			fmt::print("{}", manualPage(topic.empty() ? "autoamp" : "autoamp-" + topic, commands()));
+		else if (const auto found =
+		             app.get_subcommands([&](const CLI::App *each) { return each->get_name() == topic; });
+		         !found.empty())
+			fmt::print("{}", found.front()->help("autoamp"));
+		else
+			fmt::print("{}", help(topic));
 	}
 
 	static void addSelection(CLI::App *command, Selection &selection)
@@ -446,6 +509,10 @@ int carryOut(CommandLine &line, const std::vector<std::string> &application)
 		check(line.file, entries);
 		return static_cast<int>(Status::done);
 	}
+	if (command->get_name() == "completion") {
+		fmt::print("{}", completion(line.shell, line.commands()));
+		return static_cast<int>(Status::done);
+	}
 	if (command->get_name() == "lists") {
 		lists(line.lists, entries);
 		return static_cast<int>(Status::done);
@@ -469,10 +536,7 @@ int carryOut(CommandLine &line, const std::vector<std::string> &application)
 			calibrate(line.calibrate, parsed.options);
 	} else if (command->get_name() == "help") {
 		// help is printed even if a setting is invalid, because it lists the valid values.
-		if (!line.topic.empty() &&
-		    std::find(std::begin(helpTopics), std::end(helpTopics), line.topic) == std::end(helpTopics))
-			fail(Status::wrong, "unknown topic '{}'; topics: {}", line.topic, fmt::join(helpTopics, ", "));
-		fmt::print("{}", help(line.topic));
+		line.printHelp();
 	} else if (status == Status::done && command->get_name() == "explain") {
 		explain(line.request, entries);
 	} else if (status == Status::done && command->get_name() == "diff") {
