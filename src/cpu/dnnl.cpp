@@ -68,7 +68,8 @@ Dnnl read(void *library)
 Dnnl openDnnl(const char *folder)
 {
 	Dnnl found;
-	for (const char *name : {"libdnnl.so.3", "libdnnl.so.2"}) {
+	// Debian 13 has the second name.
+	for (const char *name : {"libdnnl.so.3", "libdnnl.so.3.6", "libdnnl.so.2"}) {
 		char path[4096];
 		const int length = std::snprintf(path, sizeof path, "%s%s%s", folder ? folder : "", folder ? "/" : "", name);
 		void *const library = length < static_cast<int>(sizeof path) ? openBeside(path) : nullptr;
