@@ -106,6 +106,7 @@ class OtherShells(unittest.TestCase):
         script = "_arguments() { print -rl -- $@ }; compdef() { :; }; CURRENT=3; words=(autoamp report -); . $1; _autoamp"
         said = output("zsh", "-f", "-c", script, "zsh", str(FOLDER / "_autoamp"))
         self.assertIn("--format=[Output format; default table]:VALUE:(table json csv jsonl md html)\n", said)
+        self.assertIn("-S\n", said)  # no options after `--`
 
     @unittest.skipUnless(shutil.which("fish"), "no fish")
     def test_fish(self):

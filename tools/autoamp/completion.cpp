@@ -128,10 +128,10 @@ std::string zsh(const std::vector<CommandFacts> &commands)
 	std::string described, cases;
 	for (const auto &command : commands) {
 		described += fmt::format("        '{}:{}'\n", command.name, zshText(command.help));
-		cases += fmt::format("    {})\n        _arguments -s", command.name);
+		cases += fmt::format("    {})\n        _arguments -s -S", command.name);
 		for (const auto &option : command.options)
 			cases += zshSpecification(option);
-		cases += std::string(command.takesProgram ? " \\\n            '*:: : _normal'" : "") + " ;;\n";
+		cases += std::string(command.takesProgram ? " \\\n            '*::arguments: _normal'" : "") + " ;;\n";
 	}
 	return fmt::format(
 	    "#compdef autoamp\n# Completion of autoamp for zsh; written by `autoamp completion zsh`.\n"
