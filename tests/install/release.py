@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import runpy
 import subprocess
 import sys
 import tempfile
@@ -102,9 +103,10 @@ class Version(unittest.TestCase):
                     release.check_version(version, BUILD)
                 else:
                     self.assertRaisesRegex(SystemExit, "no section", release.check_version, version, BUILD)
-        package = (SOURCE / "tools/python/pyproject.toml").read_text(encoding="utf-8")
-        for said in re.findall(r'^version = "(.*)"$', package, re.M):
-            self.assertEqual(said, version, "tools/python/pyproject.toml")
+        setuptools = mock.MagicMock()
+        with mock.patch.dict(sys.modules, setuptools=setuptools):
+            runpy.run_path(str(SOURCE / "tools/python/setup.py"))
+        setuptools.setup.assert_called_once_with(version=version)
 
 
 if __name__ == "__main__":
