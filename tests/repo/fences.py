@@ -38,6 +38,7 @@ LAYERS = {
     "src/call": [*BELOW_STATE, "src/cpu", "src/state", "src/place", "src/site", "src/life", "src/gradient"],
     "tools": ["src/cpu/dnnl.h", "src/cpu/processor.h", "src/cpu/product.h", "src/cpu/reason.h", "src/trace", "src/trace/read", "src/policy", "src/config", "src/lists", "src/op", "src/base", "kernels/images.h", *SEAM],
     "tools/demo": ["inject/autoamp.h"],
+    "examples": [],  # as a user compiles them, with <autoamp.h>
     "tools/self_test": [],
     "tools/emulated": [],
     "tools/emulated/plugins": ["tools/emulated", "kernels"],  # the project's kernels as host functions
@@ -49,7 +50,7 @@ INCLUDE_FOLDERS = ["tools/emulated", "tools/emulated/device", "tools/emulated/cu
 USES = {
     "a CUDA library header": (
         r'#\s*include\s*[<"](cublas|cudnn|cuda_runtime)\w*\.h',
-        [r"src/call/wrapper\.h", r"src/op/\w+\.cpp", "src/lower/", "tools/demo/", "tools/emulated/", "tools/self_test/", "tests/"],
+        [r"src/call/wrapper\.h", r"src/op/\w+\.cpp", "src/lower/", "tools/demo/", "examples/", "tools/emulated/", "tools/self_test/", "tests/"],
     ),
     "cuda.h": (r'#\s*include\s*[<"]cuda\.h', ["src/cuda/", "tools/emulated/", "tools/self_test/", "tests/"]),
     "cupti.h": (r'#\s*include\s*[<"]cupti', ["src/trace/cupti", "tools/emulated/cupti/", "tests/"]),

@@ -1,0 +1,13 @@
+#!/bin/sh
+# An MPI job with one trace for each rank.
+#
+#     ./job.sh RANKS ./app ARGS...          # traces in the folder `traces`; DEVICE=emulated without a GPU
+#
+# Each rank has its own `autoamp run`. Rank 0 prints its summary, and the report at the end covers all ranks. With Slurm,
+# replace `mpirun -n "$ranks"` by `srun`.
+set -eu
+ranks=$1
+shift
+traces=${TRACES:-traces}
+mpirun ${MPIRUN_OPTIONS:-} -n "$ranks" autoamp run --device "${DEVICE:-auto}" -o "$traces/%rank%.aat" -- "$@"
+autoamp report --by rank "$traces"
