@@ -59,7 +59,7 @@ class Examples(unittest.TestCase):
                             "MPIRUN_OPTIONS": MPIRUN_OPTIONS}
 
     def run_(self, *command, status=0, **variables):
-        result = subprocess.run(command, cwd=self.here, env=self.environment | variables, capture_output=True, text=True, timeout=100)
+        result = subprocess.run(command, cwd=self.here, env=self.environment | variables, capture_output=True, text=True, timeout=170)
         self.assertEqual(result.returncode, status, result.stdout + result.stderr)
         return result
 
@@ -93,6 +93,23 @@ class Examples(unittest.TestCase):
         self.assertEqual(set(self.rows("train.aat")), {"forward", "backward"})
         alone = self.run_(sys.executable, script, PYTHONPATH=paths)
         self.assertIn("autocast(\"cpu\") has no effect", alone.stderr)
+
+    def test_tutorial(self):
+        """The commands of the tutorial after the build of llama.cpp, and what they print."""
+        page = (source / "docs/tutorial.md").read_text()
+        blocks = re.findall(r"^```(\w*)\n(.*?)^```$", page.partition("\n## 3.")[2], re.M | re.S)
+        script = "".join(text for kind, text in blocks if kind == "sh")
+        self.assertIn("autoamp bisect", script)
+        if not all(map(importlib.util.find_spec, ("llama_cpp", "gguf"))):
+            self.skipTest("llama-cpp-python is not installed")
+        shutil.copytree(examples / "llama", self.here, dirs_exist_ok=True)
+        del self.environment["AUTOAMP_STRATEGY"]
+        self.run_("python3", "make_model.py")
+        result = self.run_("sh", "-ec", script)
+        printed = (result.stdout + result.stderr).splitlines()
+        for kind, text in blocks:
+            if kind != "sh":
+                self.assertEqual([line for line in text.splitlines() if line not in printed], [])
 
     def test_mpi(self):
         if not shutil.which("mpirun"):
