@@ -93,9 +93,9 @@ const pthread_mutex_t *findLoaderLock()
 	const Object object = {nullptr, map ? map->l_addr : 0, map ? map->l_ld : nullptr};
 	const Symbol *const data = object.find("_rtld_global");
 	auto at = reinterpret_cast<uintptr_t>(object.place(data));
-	for (const auto end = at + (data ? data->st_size : 0); at + 3 * sizeof noLock <= end; at += sizeof(void *)) {
+	for (const auto end = at + (data ? data->st_size : 0); at + 2 * sizeof noLock <= end; at += sizeof(void *)) {
 		const auto *mutex = reinterpret_cast<pthread_mutex_t *>(at);
-		if (isRecursive(mutex[0]) && isRecursive(mutex[1]) && isRecursive(mutex[2]))
+		if (isRecursive(mutex[0]) && isRecursive(mutex[1]))
 			return mutex;
 	}
 	return &noLock;

@@ -43,8 +43,8 @@ bool isFromStart(const ElfW(Dyn) * dynamic);
 // Never held.
 inline constexpr pthread_mutex_t noLock = {};
 
-// Finds the glibc lock that dlopen and dlsym take: the first of three consecutive recursive mutexes. If it is not found
-// (another libc), returns noLock.
+// Finds the glibc lock that dlopen and dlsym take: the first of consecutive recursive mutexes, three of them in
+// glibc 2.35 and two before. If it is not found (another libc), returns noLock.
 const pthread_mutex_t &loaderLock();
 
 // Thread that is opening the core; -1: none. Other threads may wait without limit for the loader lock that it holds.

@@ -183,13 +183,19 @@ struct Reader {
 	}
 };
 
+std::string errorText(int error)
+{
+	char buffer[128];
+	return strerror_r(error, buffer, sizeof buffer); // strerror is not thread-safe in glibc before 2.32
+}
+
 } // namespace
 
 Reading readFile(const std::string &path, ConfigFile &file, std::string &error)
 {
 	const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); // opening a pipe would block
 	if (descriptor < 0) {
-		error = strerrordesc_np(errno);
+		error = errorText(errno);
 		return errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG ? Reading::missing : Reading::failed;
 	}
 	struct stat facts = {};
@@ -202,7 +208,7 @@ Reading readFile(const std::string &path, ConfigFile &file, std::string &error)
 		while (text.size() <= mostBytes && (got = read(descriptor, block, sizeof block)) > 0)
 			text.append(block, static_cast<size_t>(got));
 	if (error.empty() && got < 0)
-		error = strerrordesc_np(errno);
+		error = errorText(errno);
 	else if (text.size() > mostBytes)
 		error = "more than 1 MiB";
 	close(descriptor);

@@ -40,6 +40,10 @@ UNUSABLE = {"coreless": CORELESS, "broken": BROKEN, "other abi": OTHER}
 WAYS = ["linked", "linked_now", "looked", "looked_version", "linked12", "looked12", "looked_version12"]
 
 
+# Makes the core find the library of an address without the function of glibc 2.35, if it is linked for older ones.
+NO_FIND_OBJECT = BUILD / "libno_find_object.so"
+
+
 def run(preload, client, *arguments, cwd=None, path="", **environment):
     command = [str(BUILD / client) if not client.startswith("/") else client, *arguments]
     libraries = ":".join(filter(None, [path, str(BUILD / "vendor"), str(BUILD)]))
@@ -208,6 +212,20 @@ class Loading(Interposition):
         self.assertEqual([line.split(" from ")[1] for line in seen], ["libplugin.so"] + ["libplugin_joiner.so"] * 4)
         report = self.reports("plugin_host", *plugins)
         self.assertEqual((report["totals"]["calls"], report["loss"]["calls_lost"]), (5, 1))
+        self.assertEqual({site["caller"] for site in report["ops"]}, {"libplugin.so", "libplugin_joiner.so"})
+
+
+@unittest.skipUnless(NO_FIND_OBJECT.exists(), "the core is not linked for older versions of glibc")
+class LoadingWithOldGlibc(Loading):
+    """The same with a core that finds the library of an address by dl_iterate_phdr."""
+
+    def reports(self, client, *arguments, **options):
+        return super().reports(client, *arguments, LD_PRELOAD=f"{NO_FIND_OBJECT}:{PRODUCT}", **options)
+
+    def test_threads_and_forks(self):
+        for mode in ("plain", "threads", "fork", "forklate", "forkrace"):
+            with self.subTest(mode):
+                self.works(f"{NO_FIND_OBJECT}:{PRODUCT}", "looked", mode)
 
 
 class Copies(Interposition):

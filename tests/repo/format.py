@@ -17,7 +17,7 @@ else:
     sys.exit(77)
 files = [
     str(file)
-    for top in ("inject", "kernels", "src", "tools", "examples", "tests")
+    for top in ("glibc", "inject", "kernels", "src", "tools", "examples", "tests")
     for file in sorted((root / top).rglob("*"))
     if file.suffix in (".h", ".cpp", ".c", ".cu", ".cuh")  # .inc: tables made by scripts
 ]

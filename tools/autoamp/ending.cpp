@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <sstream>
 
@@ -21,9 +22,28 @@ struct Facts {
 	bool isReplaced;           // an earlier program of the same process has a trace as well
 };
 
+// The name without SIG, null for other numbers. sigabbrev_np needs glibc 2.32.
+const char *abbreviation(int signal)
+{
+	static constexpr struct {
+		int number;
+		const char *name;
+	} signals[] = {{SIGHUP, "HUP"},       {SIGINT, "INT"},   {SIGQUIT, "QUIT"},   {SIGILL, "ILL"},
+	               {SIGTRAP, "TRAP"},     {SIGABRT, "ABRT"}, {SIGBUS, "BUS"},     {SIGFPE, "FPE"},
+	               {SIGKILL, "KILL"},     {SIGUSR1, "USR1"}, {SIGSEGV, "SEGV"},   {SIGUSR2, "USR2"},
+	               {SIGPIPE, "PIPE"},     {SIGALRM, "ALRM"}, {SIGTERM, "TERM"},   {SIGCHLD, "CHLD"},
+	               {SIGCONT, "CONT"},     {SIGSTOP, "STOP"}, {SIGTSTP, "TSTP"},   {SIGTTIN, "TTIN"},
+	               {SIGTTOU, "TTOU"},     {SIGURG, "URG"},   {SIGXCPU, "XCPU"},   {SIGXFSZ, "XFSZ"},
+	               {SIGVTALRM, "VTALRM"}, {SIGPROF, "PROF"}, {SIGWINCH, "WINCH"}, {SIGPOLL, "POLL"},
+	               {SIGSTKFLT, "STKFLT"}, {SIGPWR, "PWR"},   {SIGSYS, "SYS"}};
+	const auto *const found = std::find_if(std::begin(signals), std::end(signals),
+	                                       [signal](const auto &each) { return each.number == signal; });
+	return found == std::end(signals) ? nullptr : found->name;
+}
+
 std::string nameOf(int signal)
 {
-	const char *name = ::sigabbrev_np(signal);
+	const char *name = abbreviation(signal);
 	return name ? fmt::format("SIG{} (signal {})", name, signal) : fmt::format("signal {}", signal);
 }
 
@@ -38,7 +58,7 @@ bool isDeathInCall(int signal)
 int signalInStatus(const Ending &ending)
 {
 	const int signal = ending.status - 128;
-	return ending.signal == 0 && signal > 0 && ::sigabbrev_np(signal) ? signal : 0;
+	return ending.signal == 0 && signal > 0 && abbreviation(signal) ? signal : 0;
 }
 
 bool hasNoExit(const trace::Trace &run)
