@@ -13,7 +13,7 @@ const char *const helpTopics[4] = {"env", "rules", "reports", "reasons"};
 namespace {
 
 constexpr const char *overview =
-    R"(autoamp runs the fp32 matrix products and convolutions of unmodified CUDA programs in lower precision,
+    R"text(autoamp runs the fp32 matrix products and convolutions of unmodified CUDA programs in lower precision,
 and the fp32 matrix products of unmodified CPU programs that call a shared BLAS.
 
   autoamp run -- APP ARGS...     run a program with autoamp preloaded and print a summary at exit
@@ -48,8 +48,10 @@ The products of a CPU program, such as NumPy:
 
   autoamp run --device cpu --audit 0.02 -- python3 train.py
 
-Without the command line: LD_PRELOAD=.../libautoamp.so AUTOAMP_LEVEL=O1 ./app
-)";
+Without the launcher (for a CPU BLAS: autoamp --preload-path cpu):
+
+  LD_PRELOAD="$(autoamp --preload-path)" AUTOAMP_LEVEL=O1 ./app
+)text";
 
 constexpr const char *reports = R"(autoamp report [FILE|DIR...] [--report VIEW] [--format table|json|csv|jsonl|md|html]
 

@@ -15,6 +15,7 @@
 #include "tools/autoamp/failure.h"
 #include "tools/autoamp/help.h"
 #include "tools/autoamp/lists.h"
+#include "tools/autoamp/machine.h"
 #include "tools/autoamp/manual.h"
 #include "tools/autoamp/report.h"
 #include "tools/autoamp/run.h"
@@ -135,6 +136,21 @@ std::vector<std::string> wordsOf(const policy::OptionRow &row)
 	return words;
 }
 
+// Prints the library for LD_PRELOAD, which the loader splits at spaces and colons, without quoting.
+[[noreturn]] void printPreloadPath(const std::string &device)
+{
+	const auto installation = findInstallation();
+	const bool isOnCpu = device == "cpu";
+	const auto &library = isOnCpu ? installation.cpuLibrary : installation.library;
+	if (library.empty())
+		fail(Status::wrong, "libautoamp{}.so is neither in {}", isOnCpu ? "-cpu" : "",
+		     fmt::join(installation.places, " nor in "));
+	if (library.find_first_of(" :") != library.npos)
+		fail(Status::wrong, "LD_PRELOAD cannot have a path with a space or colon; use autoamp run: {}", library);
+	fmt::print("{}\n", library);
+	throw CLI::Success();
+}
+
 // Typed values of these options.
 struct Settings {
 	std::string values[std::size(mirrored)];
@@ -197,6 +213,13 @@ struct CommandLine {
 	CommandLine()
 	{
 		app.set_version_flag("--version", "autoamp " AUTOAMP_VERSION);
+		app.add_option_function<std::string>("--preload-path", printPreloadPath,
+		                                     "Print the path of the library for LD_PRELOAD: for CUDA libraries (cuda) "
+		                                     "or a CPU BLAS (cpu); default cuda")
+		    ->expected(0, 1)
+		    ->default_str("cuda")
+		    ->check(CLI::IsMember({"cuda", "cpu"}))
+		    ->trigger_on_parse();
 		app.require_subcommand(1);
 
 		auto *running = app.add_subcommand("run", "Run a program with autoamp preloaded and print a summary at exit");
@@ -568,10 +591,11 @@ int start(int count, char **words)
 	CommandLine line;
 	if (arguments.empty())
 		arguments = {"help"};
-	std::vector<std::string> names = {"-h", "--help", "--version"};
+	std::vector<std::string> names = {"-h", "--help", "--version", "--preload-path"};
 	for (const auto *command : line.app.get_subcommands(nullptr))
 		names.push_back(command->get_name());
-	if (std::find(names.begin(), names.end(), arguments.front()) == names.end())
+	const auto first = arguments.front().substr(0, arguments.front().find('='));
+	if (std::find(names.begin(), names.end(), first) == names.end())
 		fail(wrong, "unknown command '{}'{}", arguments.front(),
 		     nearest(arguments.front(), names, "; autoamp help lists them"));
 	line.arguments = arguments;
