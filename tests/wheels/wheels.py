@@ -2,11 +2,12 @@
 """Programs that use the wheels of ONNX Runtime or PyTorch, and the cuBLAS references of CuPy and JAX, unmodified, on the
 emulated device.
 
-usage: wheels.py [--install] onnxruntime|torch|cupy|jax BUILD
+usage: wheels.py [--install|--only-install] onnxruntime|torch|cupy|jax BUILD
 
 The wheels come from PyPI into BUILD/wheels/NAME, once, pinned by hash. Those of PyTorch are several gigabytes: without
---install they are not downloaded. Exit status 77: they cannot be downloaded. Each program is run in fp32 (every call
+--install they are not downloaded. Exit status 77: they cannot be downloaded. --only-install runs nothing. Each program is run in fp32 (every call
 kept) and in float16 (every call lowered); the errors of its results and the report decide."""
+import fcntl
 import json
 import os
 import pathlib
@@ -74,7 +75,12 @@ def check(strategy):
     return bad + ([] if lowered or strategy == "fp32" else [f"{strategy}: nothing was lowered"])
 
 
-install()
+FOLDER.parent.mkdir(exist_ok=True)
+with open(FOLDER.parent / f"{NAME}.lock", "w") as lock:  # another test may install the same
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    install()
+if "--only-install" in sys.argv:
+    sys.exit(0)
 problems = check("fp32") + check("cast")
 print("\n".join(problems) or "passed")
 sys.exit(1 if problems else 0)
