@@ -37,6 +37,8 @@ void add(Account &account, const trace::RowInfo &row)
 		account.eligibleKept.add(row);
 	if (row.eligible && row.decision == "raised")
 		account.eligibleRaised.add(row);
+	if (row.eligible && row.decision == "observed")
+		account.eligibleObserved.add(row);
 	if (row.eligible && row.decision == "observed" && row.strategy != "fp32") {
 		account.wouldLower.add(row);
 		account.wouldLowerBy.insert(row.strategy);
@@ -84,8 +86,7 @@ Account add(const std::vector<trace::Trace> &runs)
 				continue;
 			add(account, row);
 			isAllOnCpu &= isOnCpu(row);
-			if (isOnCpu(row))
-				account.gain.add(row);
+			account.gain.add(row);
 			account.weights.add(row);
 			auto &sum = reasons[{row.decision, row.reason}];
 			sum.decision = row.decision;
@@ -182,6 +183,7 @@ Account add(const std::vector<trace::Trace> &runs)
 		account.scaler.push_back(std::move(sum));
 	const bool hasHostTimes = account.all.calls > 0 && isAllOnCpu && !std::isnan(account.all.hostNs);
 	account.times = hasHostTimes ? Times::host : !std::isnan(account.all.kernelNs) ? Times::kernels : Times::model;
+	account.gain.asRunNs = account.times == Times::host ? account.eligible.hostNs : account.eligible.kernelNs;
 	std::stable_sort(account.reasons.begin(), account.reasons.end(), [&](const auto &x, const auto &y) {
 		const auto rank = [&](const ReasonSum &each) {
 			return std::tuple(each.timeNs(account.times), each.eligible.flops, each.flops, each.calls);
@@ -272,6 +274,7 @@ std::vector<trace::RowInfo> mergedRows(const std::vector<trace::Trace> &runs)
 			const double all = double(sum.calls + row.calls);
 			sum.estNs += (row.estNs - sum.estNs) * double(row.calls) / all; // the devices of the two rows may differ
 			sum.estLoweredNs += (row.estLoweredNs - sum.estLoweredNs) * double(row.calls) / all;
+			sum.estBestNs += (row.estBestNs - sum.estBestNs) * double(row.calls) / all;
 			sum.calls += row.calls, sum.captured += row.captured, sum.hostNs += row.hostNs;
 			addKnown(sum.kernelNs, row.kernelNs), addKnown(sum.castNs, row.castNs);
 			sum.audit.add(row.audit);

@@ -6,6 +6,7 @@
 #include "src/trace/read/trace.h"
 #include "tools/autoamp/gain.h"
 #include "tools/autoamp/missing.h"
+#include "tools/autoamp/next.h"
 
 #include <cmath>
 #include <map>
@@ -57,7 +58,8 @@ std::string ruleFor(const trace::RowInfo &row);
 
 struct Account {
 	Sum all, eligible, lowered, kept, raised, fallback, observed;
-	Sum eligibleKept, eligibleRaised, wouldLower;         // wouldLower: observed calls that O1 would have lowered
+	Sum eligibleKept, eligibleRaised, eligibleObserved;
+	Sum wouldLower;                                       // observed calls that O1 would have lowered
 	std::set<std::string> loweredTo;                      // precisions of the lowered products
 	std::set<std::string> wouldLowerBy;                   // strategies that O1 would use
 	std::vector<ReasonSum> reasons;                       // sorted by time, longest first
@@ -76,6 +78,7 @@ struct Account {
 	std::vector<trace::OverheadInfo> overhead; // overhead that CUPTI reports, by kind
 	std::vector<Missing> missing;              // missing traces of the same runs and jobs
 	Gain gain;
+	NextStep next; // set by chooseNext(), which needs the other values
 	WeightsSum weights;
 	trace::LaunchInfo launches;
 	bool isEmulated = false, hasKernels = false;

@@ -6,32 +6,73 @@
 
 namespace autoamp::tool {
 
+void GainTimes::add(const GainTimes &more)
+{
+	asAskedNs += more.asAskedNs, asRunNs += more.asRunNs, bestNs += more.bestNs;
+}
+
+void GainSum::add(const trace::RowInfo &row, const GainTimes &times)
+{
+	if (std::isnan(times.asAskedNs) || std::isnan(times.asRunNs) || std::isnan(times.bestNs)) {
+		unknown += row.calls;
+		return;
+	}
+	calls += row.calls;
+	GainTimes::add(times);
+	byOp[row.op].add(times);
+}
+
+GainTimes modelTimes(const trace::RowInfo &row)
+{
+	const double calls = double(row.calls), asRun = row.decision == "lowered" ? row.estLoweredNs : row.estNs;
+	const double best = std::isnan(row.estBestNs) ? std::fmin(row.estNs, asRun) : row.estBestNs;
+	return {calls * row.estNs, calls * asRun, calls * best};
+}
+
 void Gain::add(const trace::RowInfo &row)
 {
 	if (!row.eligible)
 		return;
+	model.add(row, modelTimes(row));
 	const auto &audit = row.audit;
-	if (row.decision != "lowered") {
-		asAskedNs += row.hostNs, asRunNs += row.hostNs, bestNs += row.hostNs;
+	if (row.library != "blas") { // only calls on a CPU have real times in fp32
+		measured.unknown += row.calls;
+	} else if (row.decision != "lowered") {
+		measured.add(row, {row.hostNs, row.hostNs, row.hostNs});
 	} else if (audit.timed > 0) {
 		const double calls = double(row.calls) / double(audit.timed);
 		lowered += row.calls, audited += audit.timed;
-		asAskedNs += calls * audit.fp32Ns, asRunNs += calls * audit.actualNs;
-		bestNs += calls * std::min(audit.fp32Ns, audit.actualNs);
+		measured.add(row,
+		             {calls * audit.fp32Ns, calls * audit.actualNs, calls * std::min(audit.fp32Ns, audit.actualNs)});
 	} else {
-		unmeasured += row.calls;
+		unmeasured += row.calls, measured.unknown += row.calls;
 	}
 }
 
-std::string describeGain(const Gain &gain)
+std::string sourceOf(const Gain &gain, bool isEmulated)
+{
+	if (gain.isMeasured())
+		return fmt::format("measured, {} of {} lowered calls", count(gain.audited), count(gain.lowered));
+	return isEmulated ? "model, nothing was timed" : "model";
+}
+
+std::string ratioText(double ratio)
+{
+	return fmt::format("{:.2f}x{}", ratio, ratio < 0.995 ? ", slower" : "");
+}
+
+std::string describeGain(const Gain &gain, bool isEmulated)
 {
 	if (!gain.isKnown())
 		return {};
-	auto text = fmt::format("gain: fp32 products: {} in fp32 ({} of {} lowered calls measured), {} as run: {:.2f}x",
-	                        duration(gain.asAskedNs), count(gain.audited), count(gain.lowered), duration(gain.asRunNs),
-	                        gain.asAskedNs / gain.asRunNs);
-	if (gain.unmeasured > 0)
-		text += fmt::format("; without {} of other signatures", plural(gain.unmeasured, "lowered call"));
+	const auto &sum = gain.sum();
+	auto text = fmt::format("gain ({}): fp32 products: {} unchanged, {} as run ({}), {} at best ({})",
+	                        sourceOf(gain, isEmulated), duration(sum.asAskedNs), duration(sum.asRunNs),
+	                        ratioText(sum.gain()), duration(sum.bestNs), ratioText(sum.bestGain()));
+	if (!gain.isMeasured() && gain.asRunNs > 0)
+		text += fmt::format("; measured as run: {}", duration(gain.asRunNs));
+	if (sum.unknown > 0)
+		text += fmt::format("; without {} of unknown time", plural(sum.unknown, "call"));
 	return text;
 }
 
@@ -39,13 +80,25 @@ Json toJson(const Gain &gain)
 {
 	if (!gain.isKnown())
 		return {};
-	return {{"as_asked_ns", nanoseconds(gain.asAskedNs)},
-	        {"as_run_ns", nanoseconds(gain.asRunNs)},
-	        {"best_ns", nanoseconds(gain.bestNs)},
-	        {"source", "measured"},
-	        {"lowered", gain.lowered},
-	        {"audited", gain.audited},
-	        {"unmeasured", gain.unmeasured}};
+	const auto &sum = gain.sum();
+	Json byOp = Json::array();
+	for (const auto &[op, times] : sum.byOp)
+		byOp.push_back({{"op", orNull(op)},
+		                {"as_asked_ns", nanoseconds(times.asAskedNs)},
+		                {"as_run_ns", nanoseconds(times.asRunNs)},
+		                {"best_ns", nanoseconds(times.bestNs)}});
+	const auto ofAudits = [&](uint64_t number) { return gain.isMeasured() ? Json(number) : Json(); };
+	return {{"as_asked_ns", nanoseconds(sum.asAskedNs)},
+	        {"as_run_ns", nanoseconds(sum.asRunNs)},
+	        {"best_ns", nanoseconds(sum.bestNs)},
+	        {"source", gain.source()},
+	        {"measured_as_run_ns", nanoseconds(gain.asRunNs)},
+	        {"calls", sum.calls},
+	        {"unknown_calls", sum.unknown},
+	        {"lowered", ofAudits(gain.lowered)},
+	        {"audited", ofAudits(gain.audited)},
+	        {"unmeasured", ofAudits(gain.unmeasured)},
+	        {"by_op", byOp}};
 }
 
 void WeightsSum::add(const trace::RowInfo &row)

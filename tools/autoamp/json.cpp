@@ -38,7 +38,7 @@ void writeJson(std::FILE *out, const Runs &runs, const Account &account, const L
 	fmt::print(out, "{{\"schema\": \"autoamp.report/1\",\n\"what_if\": {},\n\"runs\": [", dump(orNull(account.whatIf)));
 	for (size_t id = 0; id < runs.size(); id++)
 		fmt::print(out, "{}\n  {}", id ? "," : "", dump(toJson(id, runs[id])));
-	fmt::print(out, "],\n\"totals\": {},\n", dump(totals));
+	fmt::print(out, "],\n\"totals\": {},\n\"next\": {},\n", dump(totals), dump(toJson(account.next)));
 	const auto add = [out](const Sheet &sheet, const char *behind) {
 		writeJson(out, sheet);
 		std::fputs(behind, out);

@@ -13,6 +13,7 @@
 #include "tools/autoamp/text.h"
 #include "tools/autoamp/traces.h"
 #include "tools/autoamp/views.h"
+#include "tools/autoamp/whatif.h"
 
 #include <algorithm>
 #include <cstring>
@@ -124,6 +125,21 @@ std::string commandAgain(const Outcome &outcome, const std::string &before, cons
 	for (const auto &word : outcome.typed)
 		typed += " " + quoted(word);
 	return fmt::format("{}{} run{}{} --{}", before, invocation, typed, options, command); // a later option counts
+}
+
+// A trace file without % exists now.
+Again againWith(const Outcome &outcome)
+{
+	return [&outcome](const std::vector<Change> &changes) {
+		const auto &typed = outcome.typed;
+		const bool isRenamed = std::any_of(changes.begin(), changes.end(),
+		                                   [](auto &each) { return each.variable == "AUTOAMP_TRACE_FILE"; });
+		const bool isForced = std::find(typed.begin(), typed.end(), "--force") != typed.end();
+		const bool exists = outcome.configuration.traceFile.find('%') == std::string::npos;
+		const auto prefix = prefixOf(changes);
+		return commandAgain(outcome, prefix.variables,
+		                    (exists && !isRenamed && !isForced ? " --force" : "") + prefix.options);
+	};
 }
 
 // The cause if the traces contain no call. isUnseen: calls may have been made, and only their record is missing.
@@ -306,24 +322,18 @@ const trace::RowInfo *onlyEntry(const Runs &runs)
 	return only;
 }
 
-// Host times of the fp32 products on a CPU, and the gain.
-std::vector<std::string> describeTimes(const Account &account)
+// Measured times of the fp32 products on a CPU.
+std::string describeTimes(const Account &account)
 {
 	std::vector<std::string> parts;
 	const std::pair<const char *, const Sum &> sums[] = {{"lowered", account.lowered},
 	                                                     {"kept", account.eligibleKept},
 	                                                     {"fallback", account.fallback},
-	                                                     {"observed", account.observed}};
+	                                                     {"observed", account.eligibleObserved}};
 	for (const auto &[name, sum] : sums)
 		if (sum.calls > 0)
 			parts.push_back(fmt::format("{} {}", name, duration(sum.hostNs)));
-	std::vector<std::string> lines = {
-	    fmt::format("time in fp32 products: {} ({})", duration(account.eligible.hostNs), fmt::join(parts, ", "))};
-	if (account.lowered.calls > 0)
-		lines.push_back(account.gain.isKnown() ? describeGain(account.gain) : "gain: not measured");
-	if (auto weights = describeWeights(account.weights); !weights.empty())
-		lines.push_back(std::move(weights));
-	return lines;
+	return fmt::format("time in fp32 products: {} ({})", duration(account.eligible.hostNs), fmt::join(parts, ", "));
 }
 
 std::vector<std::string> linesOf(const Runs &runs, const Account &account, const Outcome &outcome)
@@ -368,13 +378,12 @@ std::vector<std::string> linesOf(const Runs &runs, const Account &account, const
 		lines.push_back(std::move(line));
 	if (auto line = describeNotEmulated(account); !line.empty())
 		lines.push_back(std::move(line));
-	const bool hasTimes = account.times == Times::host && account.eligible.calls > 0;
-	const auto &typed = outcome.typed;
-	const bool needsForce = outcome.configuration.traceFile.find('%') == std::string::npos &&
-	                        std::find(typed.begin(), typed.end(), "--force") == typed.end(); // the file exists now
-	if (hasTimes)
-		for (auto &line : describeTimes(account))
-			lines.push_back(std::move(line));
+	if (account.times == Times::host && account.eligible.calls > 0)
+		lines.push_back(describeTimes(account));
+	if (auto gain = describeGain(account.gain, account.isEmulated); !gain.empty())
+		lines.push_back(std::move(gain));
+	if (auto weights = describeWeights(account.weights); !weights.empty())
+		lines.push_back(std::move(weights));
 	if (const auto audits = describeAudits(runs); !audits.empty())
 		lines.push_back("audited: " + audits);
 	for (const auto &worry : scalerWarnings(account))
@@ -399,9 +408,11 @@ std::vector<std::string> linesOf(const Runs &runs, const Account &account, const
 
 	const auto places = whereToFind(runs);
 	lines.push_back(fmt::format("{} in {}", plural(runs.size(), "trace"), places));
-	lines.push_back(fmt::format("next: {} report {}", invocation, places));
-	if (hasTimes && account.lowered.calls > 0 && !account.gain.isKnown() && !outcome.configuration.auditPeriod)
-		lines.push_back("next: " + commandAgain(outcome, "", needsForce ? " --force --audit 0.02" : " --audit 0.02"));
+	const auto report = fmt::format("{} report {}", invocation, places);
+	lines.push_back("report: " + report);
+	const auto next = chooseNext(runs, account, againWith(outcome), report);
+	lines.push_back("advice: " + adviceOf(next));
+	lines.push_back("next: " + next.command);
 	return lines;
 }
 
@@ -434,10 +445,11 @@ void concludeTraces(const Outcome &outcome)
 	}
 }
 
-void writeReceipt(const Outcome &outcome, Colour colour)
+void writeReceipt(const Outcome &outcome, std::span<const char *const> entries, Colour colour)
 {
 	const Terminal terminal(STDERR_FILENO, colour);
-	const auto collected = collect(outcome);
+	auto collected = collect(outcome);
+	findBest(collected.runs, entries);
 	const auto &runs = collected.runs;
 	auto account = add(runs);
 	// In an MPI or Slurm job, each rank has its own `autoamp run` and trace.

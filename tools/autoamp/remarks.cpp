@@ -106,20 +106,4 @@ std::vector<std::string> scalerGaps(const Runs &runs)
 	return gaps;
 }
 
-std::vector<std::string> suggestions(const Account &account)
-{
-	std::vector<std::string> lines;
-	if (account.wouldLower.calls > 0)
-		lines.push_back(fmt::format("AUTOAMP_LEVEL=O1 would lower {} of the fp32 FLOP",
-		                            share(account.wouldLower.flops, account.eligible.flops)));
-	for (const auto &sum : account.scaler)
-		if (sum.kind == "overflow" && sum.count > 0)
-			lines.push_back("set AUTOAMP_SCALING=auto: float16 overflowed with scaling off");
-	for (const auto &reason : account.reasons)
-		if (const auto advice = adviceOn(reason.reason); reason.isKept() && !advice.empty() && account.matters(reason))
-			lines.push_back(fmt::format("{} ({} of the FLOP): {}", reason.reason,
-			                            share(reason.eligible.flops, account.eligible.flops), advice));
-	return lines;
-}
-
 } // namespace autoamp::tool

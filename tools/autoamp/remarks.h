@@ -9,8 +9,6 @@
 
 namespace autoamp::tool {
 
-// Suggestions to the user, one line each, most useful first.
-std::vector<std::string> suggestions(const Account &account);
 // Lines about the scaler events and the meaning of the worst one; empty if no event concerns the user.
 std::vector<std::string> scalerWarnings(const Account &account);
 // The reason why scaler events can be missing in one trace, and all such reasons for several; empty: all are recorded.

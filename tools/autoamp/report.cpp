@@ -164,9 +164,14 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 	std::vector<std::string> assumed;
 	if (!options.whatIf.empty())
 		assumed = redecide(runs, options.whatIf, entries);
+	findBest(runs, entries);
 	auto account = add(runs);
 	account.whatIf = options.whatIf;
 	account.assumed = std::move(assumed);
+	std::string places; // the traces as typed on the command line
+	for (const auto &place : options.places.empty() ? std::vector{runs.front().path} : options.places)
+		places += (places.empty() ? "" : " ") + quoted(here(place));
+	account.next = chooseNext(runs, account, againFrom(runs), fmt::format("{} report {}", invocation, places));
 	std::vector<trace::RowInfo> merged; // the lists refer to its rows
 	Lists lists = listsOf(request, runs, account, merged);
 	auto &list = listOf(request.view, lists);
@@ -177,9 +182,6 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 		                 runs.front().program, runs.front().pid));
 	if (request.isRows && request.view == "scaler" && lists.gradientEvents.size() > 0)
 		complain("autoamp: these rows are events of operands; --report gradient lists those of gradient scalers\n");
-	std::string places; // the traces as typed on the command line
-	for (const auto &place : options.places.empty() ? std::vector{runs.front().path} : options.places)
-		places += (places.empty() ? "" : " ") + quoted(here(place));
 	if (request.is("json"))
 		writeJson(stdout, runs, account, lists);
 	else if (request.is("html"))

@@ -275,7 +275,7 @@ Ending run(const RunOptions &options, std::span<const char *const> entries)
 	outcome.rank =
 	    trace::jobRank([](const char *name) { return policy::environmentValue(policy::processEnvironment(), name); });
 	if (!options.quiet && (outcome.rank.empty() || outcome.rank == "0"))
-		writeReceipt(outcome, options.colour);
+		writeReceipt(outcome, entries, options.colour);
 	return outcome.ending;
 }
 

@@ -50,6 +50,6 @@ struct Outcome {
 // Completes the traces of the run: the tail of a killed process, how the program ended, how many processes began a
 // trace.
 void concludeTraces(const Outcome &outcome);
-void writeReceipt(const Outcome &outcome, Colour colour);
+void writeReceipt(const Outcome &outcome, std::span<const char *const> entries, Colour colour);
 
 } // namespace autoamp::tool

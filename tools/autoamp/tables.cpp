@@ -13,14 +13,13 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <map>
-#include <sstream>
+#include <set>
 
 namespace autoamp::tool {
 
 namespace {
 
 constexpr size_t summaryLines = 22; // 24 without the command and the next prompt
-constexpr size_t usualWidth = 80;
 
 std::string join(const std::vector<std::string> &words, const char *separator)
 {
@@ -45,6 +44,13 @@ std::string versionOf(const trace::Trace &run, const char *name)
 	return {};
 }
 
+// " (torch lists)", " (changes no call)"
+std::string meaningOfLevel(const trace::Trace &run, const std::string &level)
+{
+	const auto lists = configOf(run, "lists");
+	return level == "O0" ? " (changes no call)" : lists.empty() ? "" : fmt::format(" ({} lists)", lists);
+}
+
 // Settings, first device and BLAS of a run.
 std::string settingsOf(const trace::Trace &run)
 {
@@ -53,7 +59,7 @@ std::string settingsOf(const trace::Trace &run)
 	for (const std::string name : {"level", "dtype", "strategy", "scaling"})
 		if (const auto value = name == "dtype" ? dtypeOf(run) : configOf(run, name.c_str());
 		    !value.empty() && (name != "scaling" || value == "off"))
-			parts.push_back(fmt::format("{} {}", name, value));
+			parts.push_back(fmt::format("{} {}{}", name, value, name == "level" ? meaningOfLevel(run, value) : ""));
 	auto line = join(parts, ", ");
 	std::string place = run.devices.empty() ? "" : run.devices.front();
 	if (!blas.empty())
@@ -90,14 +96,40 @@ std::string filesOf(const std::vector<const trace::Trace *> &runs)
 	return runs.size() > 3 ? fmt::format("{} and {} more", text, runs.size() - 3) : text;
 }
 
+// Why calls ran in TF32 although another type is configured; "": none did.
+std::string whyTf32(const std::vector<const trace::Trace *> &runs)
+{
+	std::set<std::string> causes;
+	bool isPart = false; // other calls ran in the configured type
+	for (const auto *run : runs)
+		for (const auto &row : run->rows) {
+			if (row.calls == 0 || row.decision != policy::name(policy::Verdict::lowered))
+				continue;
+			const auto *const tf32 = op::name(op::Dtype::tf32);
+			if (row.dtypeCompute != tf32 || dtypeOf(*run) == tf32) {
+				isPart = true;
+				continue;
+			}
+			const auto reason = reasonOf(row.reason);
+			causes.insert(reason && policy::isShortage(*reason) ? "no memory for conversions (" + row.reason + ")"
+			              : reason == policy::Reason::rule      ? "a rule"
+			              : configOf(*run, "strategy") == tf32  ? "strategy tf32"
+			                                                    : "the cost model predicts it to be faster");
+		}
+	return causes.empty()
+	           ? ""
+	           : fmt::format("; {} ran in TF32: {}", isPart ? "some calls" : "lowered calls", fmt::join(causes, "; "));
+}
+
 // The program, its end, and the configurations.
-std::vector<std::string> heading(const Runs &runs, size_t width)
+std::vector<std::string> heading(const Runs &runs, const Account &account, size_t width)
 {
 	const auto &first = runs.front();
 	std::vector<std::string> lines;
 	if (runs.size() == 1) {
 		const auto ending = fmt::format("  ({}, pid {})", endingOf(first), first.pid);
-		lines.push_back(fit(commandOf(first), std::max<size_t>(12, width - std::min(widthOf(ending), width))) + ending);
+		const auto room = std::max<size_t>(12, width - std::min(widthOf(ending), width));
+		lines.push_back(fit(commandOf(first), width ? room : 0) + ending);
 	} else {
 		lines.push_back(fmt::format("{} processes, the first: {}", runs.size(), commandOf(first)));
 		std::vector<std::string> died;
@@ -111,14 +143,21 @@ std::vector<std::string> heading(const Runs &runs, size_t width)
 	const auto groups = alike(runs, settingsOf);
 	for (size_t i = 0; i < groups.size() && i < most; i++) {
 		const auto &[settings, members] = groups[i];
+		const auto line = settings + (account.whatIf.empty() ? whyTf32(members) : "");
 		if (groups.size() == 1 && !settings.empty())
-			lines.push_back(settings);
+			lines.push_back(line);
 		else if (groups.size() > 1)
-			lines.push_back(fmt::format("{}: {}", filesOf(members), settings.empty() ? "settings unknown" : settings));
+			lines.push_back(fmt::format("{}: {}", filesOf(members), settings.empty() ? "settings unknown" : line));
 	}
 	if (groups.size() > most)
 		lines.push_back(fmt::format("and {} (--report config)", plural(groups.size() - most, "other configuration")));
 	return lines;
+}
+
+std::string headingOf(Times times)
+{
+	constexpr const char *headings[] = {"time (model)", "time (kernels)", "time (CPU)"}; // by Times
+	return headings[static_cast<int>(times)];
 }
 
 std::string work(const Terminal &terminal, const Account &account, size_t width)
@@ -127,60 +166,71 @@ std::string work(const Terminal &terminal, const Account &account, size_t width)
 	const auto time = [&](const Sum &sum) { return sum.timeNs(account.times); };
 	const auto add = [&](const std::string &name, const Sum &sum, Style style) {
 		if (sum.calls > 0)
-			table.add({name, count(sum.calls), share(double(sum.calls), double(account.eligible.calls)),
-			           amount(sum.flops), share(sum.flops, account.eligible.flops), duration(time(sum)),
-			           share(time(sum), time(account.eligible))},
+			table.add({name, duration(time(sum)), share(time(sum), time(account.eligible)), count(sum.calls),
+			           share(double(sum.calls), double(account.eligible.calls)), amount(sum.flops),
+			           share(sum.flops, account.eligible.flops)},
 			          style);
 	};
-	constexpr const char *headings[] = {"model", "kernels", "time"}; // by Times
-	table.add({"fp32 products", "calls", "", "FLOP", "", headings[static_cast<int>(account.times)], ""}, Style::bold);
+	table.add({"fp32 products", headingOf(account.times), "share", "calls", "share", "FLOP", "share"}, Style::bold);
 	add(fmt::format("  lowered to {}", fmt::join(account.loweredTo, "/")), account.lowered, Style::green);
 	add("  would be lowered", account.wouldLower, Style::green);
 	add("  raised", account.eligibleRaised, Style::green);
 	add("  fallback", account.fallback, Style::red);
 	add("  kept", account.eligibleKept, Style::yellow);
-	table.add({"  all", count(account.eligible.calls), "", amount(account.eligible.flops), "",
-	           duration(time(account.eligible)), ""});
+	table.add({"  all", duration(time(account.eligible)), "", count(account.eligible.calls), "",
+	           amount(account.eligible.flops), ""});
 	const uint64_t raised = account.raised.calls - account.eligibleRaised.calls;
 	if (raised > 0)
-		table.add({"raised to fp32", count(raised), "", amount(account.raised.flops - account.eligibleRaised.flops), "",
-		           "", ""});
+		table.add({"raised to fp32", "", "", count(raised), "",
+		           amount(account.raised.flops - account.eligibleRaised.flops), ""});
 	const uint64_t others = account.all.calls - account.eligible.calls - raised;
 	if (others > 0)
-		table.add({"other calls", count(others), "", "", "", "", ""});
+		table.add({"other calls", "", "", count(others), "", "", ""});
 	auto text = table.print(terminal, width);
 	std::string most;
 	for (size_t i = 0; i < account.heaviest.size() && i < 3 && account.heaviest[i].second > 0; i++) {
 		const auto &[what, ns] = account.heaviest[i];
 		const auto more = fmt::format("{}{} {}", i ? ", " : "most time: ", what, share(ns, time(account.eligible)));
-		if (i > 0 && widthOf(most + more) > width)
+		if (i > 0 && width > 0 && widthOf(most + more) > width)
 			break; // whole entries only
 		most += more;
 	}
-	return most.empty() ? text : text + fit(most, width) + "\n";
+	return most.empty() ? text : text + wrap(most, width, 2) + "\n";
 }
 
-// The gain from lowering, as far as it is known.
-std::string gain(const Account &account)
+// Three times with the same source, and the measured time of the run if that source is the model.
+std::string gainTable(const Terminal &terminal, const Gain &gain, bool isEmulated, size_t width)
 {
-	const auto &lowered = account.lowered;
+	const auto &sum = gain.sum();
+	Table table("lrr");
+	table.add({fmt::format("gain ({})", sourceOf(gain, isEmulated)), "time", "speed"}, Style::bold);
+	table.add({"  program unchanged", duration(sum.asAskedNs), ratioText(1)});
+	table.add({"  this run", duration(sum.asRunNs), ratioText(sum.gain())},
+	          sum.gain() < 0.995 ? Style::red : Style::plain);
+	table.add({"  best strategy", duration(sum.bestNs), ratioText(sum.bestGain())});
+	if (!gain.isMeasured() && gain.asRunNs > 0)
+		table.add({"  this run, measured", duration(gain.asRunNs), ""});
+	auto text = table.print(terminal, width);
+	return sum.unknown > 0 ? text + fmt::format("  without {} of unknown time\n", plural(sum.unknown, "call")) : text;
+}
+
+// The gain as a table; if `isShort`, as a line.
+std::string gainOf(const Terminal &terminal, const Account &account, size_t width, bool isShort)
+{
+	const auto &gain = account.gain;
 	if (account.all.calls == 0)
-		return "gain: unknown, no call was recorded";
-	if (lowered.calls == 0)
-		return "gain: none, nothing was lowered";
-	if (account.isEmulated)
-		return "gain: unknown, the times of the emulated device have no meaning";
-	if (account.gain.isKnown())
-		return describeGain(account.gain);
-	if (account.times == Times::host)
-		return "gain: not measured; autoamp run --audit 0.02 measures it";
-	if (account.times == Times::kernels && lowered.estNs > 0)
-		return fmt::format("gain: {} in kernels, conversions included; {} in fp32 by the cost model",
-		                   duration(lowered.timeNs(Times::kernels)), duration(lowered.estNs));
-	if (lowered.estLoweredNs > 0)
-		return fmt::format("gain: the cost model's estimate for the lowered products is {:.1f}x",
-		                   lowered.estNs / lowered.estLoweredNs);
-	return "gain: unknown, the cost model has no estimate";
+		return "gain: unknown, no call was recorded\n";
+	if (account.eligible.calls == 0)
+		return "gain: none, no fp32 product that can be lowered\n";
+	if (!gain.isKnown())
+		return "gain: unknown, the cost model has no estimate\n";
+	return isShort ? wrap(describeGain(gain, account.isEmulated), width, 2) + "\n"
+	               : gainTable(terminal, gain, account.isEmulated, width);
+}
+
+size_t linesOf(const std::string &text)
+{
+	return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
 }
 
 // Shows as many reasons as lines remain; the last line counts the rest.
@@ -190,37 +240,73 @@ std::string whyKept(const Terminal &terminal, const Account &account, size_t wid
 	for (const auto &reason : account.reasons)
 		if (reason.isKept() || (reason.decision == "observed" && !reason.isLower))
 			kept.push_back(&reason);
-	if (kept.empty() || lines < 3)
+	const auto tableOf = [&](size_t number) {
+		Table table("lrrl");
+		table.add({"kept because", "time", "calls", "which means"}, Style::bold);
+		for (size_t i = 0; i < number; i++) {
+			const auto known = reasonOf(kept[i]->reason);
+			const auto &eligible = kept[i]->eligible;
+			table.add({"  " + kept[i]->reason,
+			           eligible.calls > 0
+			               ? share(eligible.timeNs(account.times), account.eligible.timeNs(account.times))
+			               : "-",
+			           count(kept[i]->calls), known ? policy::meaning(*known) : ""});
+		}
+		auto text = table.print(terminal, width);
+		if (number < kept.size())
+			text += fmt::format("  and {} (--report reasons)\n", plural(kept.size() - number, "more reason"));
+		return text;
+	};
+	if (kept.empty())
 		return {};
-	Table table("lrrrl");
-	table.add({"kept because", "calls", "FLOP", "time", "which means"}, Style::bold);
-	size_t shown = kept.size() <= lines - 1 ? kept.size() : lines - 2;
-	for (size_t i = 0; i < shown; i++) {
-		const auto known = reasonOf(kept[i]->reason);
-		const auto &eligible = kept[i]->eligible;
-		const bool isPart = eligible.calls > 0;
-		table.add({"  " + kept[i]->reason, count(kept[i]->calls),
-		           isPart ? share(eligible.flops, account.eligible.flops) : "-",
-		           isPart ? share(eligible.timeNs(account.times), account.eligible.timeNs(account.times)) : "-",
-		           known ? policy::meaning(*known) : ""});
-	}
-	auto text = table.print(terminal, width);
-	if (shown < kept.size())
-		text += fmt::format("  and {} (--report reasons)\n", plural(kept.size() - shown, "more reason"));
-	return text;
+	size_t number = kept.size();
+	while (number > 0 && linesOf(tableOf(number)) > lines)
+		number--;
+	return number > 0 ? tableOf(number) : std::string();
 }
 
 std::string withLines(const std::vector<std::string> &lines, size_t width)
 {
 	std::string text;
 	for (const auto &line : lines)
-		text += fit(shown(line), width) + "\n";
+		text += wrap(line, width, 2) + "\n";
 	return text;
 }
 
-size_t linesOf(const std::string &text)
+// What the scaler did, failures, and missing data.
+std::vector<std::string> remarks(const Runs &runs, const Account &account)
 {
-	return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
+	auto lines = scalerWarnings(account);
+	if (account.whatIf.empty())
+		for (const auto &gap : scalerGaps(runs))
+			lines.push_back("scaling: " + gap);
+	const bool isScaled =
+	    std::all_of(runs.begin(), runs.end(), [](auto &run) { return configOf(run, "scaling") != "off"; });
+	if (lines.empty() && account.loweredTo.contains("float16") && account.whatIf.empty())
+		lines.push_back(isScaled ? "scaling: no scale was changed" : "scaling: off");
+	for (auto &line : describeGradients(runs))
+		lines.push_back(std::move(line));
+	for (auto &line : shortages(account))
+		lines.push_back(std::move(line));
+	if (auto line = describeNotEmulated(account); !line.empty())
+		lines.push_back(std::move(line));
+	for (auto &line : lines) // a rule of several lines would displace the kept calls
+		if (const size_t end = line.find('\n'); end != line.npos)
+			line = line.substr(0, end) + " see the rule in --format json";
+	if (account.notes > 0)
+		lines.push_back(fmt::format("failures: {}, the first: {}", count(account.notes), account.firstNote));
+	if (account.plans > 0)
+		lines.push_back(fmt::format("cuDNN plans built at first calls: {}, {:.0f} ms in total", count(account.plans),
+		                            account.planMs));
+	if (auto weights = describeWeights(account.weights); !weights.empty())
+		lines.push_back(std::move(weights));
+	if (const auto audits = describeAudits(runs); !audits.empty())
+		lines.push_back("audited: " + audits);
+	if (const auto recorded = describeRecorded(runs); !recorded.empty())
+		lines.push_back("recorded: " + recorded);
+	if (hasLoss(account.loss))
+		lines.push_back("lost: " + textOf(account.loss));
+	return lines;
 }
 
 } // namespace
@@ -228,71 +314,34 @@ size_t linesOf(const std::string &text)
 void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, const Account &account,
                   const std::string &places)
 {
-	const size_t width = terminal.width ? terminal.width : usualWidth;
-	std::vector<std::string> top, tail;
-	for (const auto &line : warnings(account)) {
-		std::istringstream parts(wrap(line, width, 2)); // not cut: the list of assumed settings is long
-		for (std::string part; std::getline(parts, part);)
-			top.push_back(part);
-	}
-	const auto head = heading(runs, width);
+	const size_t width = terminal.width; // 0: not a terminal, nothing is cut or left out
+	auto top = warnings(account);
+	const auto head = heading(runs, account, width);
 	top.insert(top.end(), head.begin(), head.end());
-	top.push_back("");
-
-	tail = scalerWarnings(account);
-	if (account.whatIf.empty())
-		for (const auto &gap : scalerGaps(runs))
-			tail.push_back("scaling: " + gap);
-	const bool isScaled =
-	    std::all_of(runs.begin(), runs.end(), [](auto &run) { return configOf(run, "scaling") != "off"; });
-	if (tail.empty() && account.loweredTo.contains("float16") && account.whatIf.empty())
-		tail.push_back(isScaled ? "scaling: no scale was changed" : "scaling: off");
-	for (const auto &line : describeGradients(runs)) {
-		std::istringstream parts(wrap(line, width, 2));
-		for (std::string part; std::getline(parts, part);)
-			tail.push_back(part);
-	}
-	for (auto &line : shortages(account))
-		tail.push_back(std::move(line));
-	if (auto line = describeNotEmulated(account); !line.empty())
-		tail.push_back(std::move(line));
-	for (auto &line : tail) // a rule of several lines would displace the kept calls
-		if (const size_t end = line.find('\n'); end != line.npos)
-			line = line.substr(0, end) + " see the rule in --format json";
-	if (account.notes > 0)
-		tail.push_back(fmt::format("failures: {}, the first: {}", count(account.notes), account.firstNote));
-	if (account.plans > 0)
-		tail.push_back(fmt::format("cuDNN plans built at first calls: {}, {:.0f} ms in total", count(account.plans),
-		                           account.planMs));
-	std::istringstream weights(wrap(describeWeights(account.weights), width, 2));
-	for (std::string part; std::getline(weights, part);)
-		tail.push_back(part);
-	if (const auto audits = describeAudits(runs); !audits.empty())
-		tail.push_back("audited: " + audits);
-	if (const auto recorded = describeRecorded(runs); !recorded.empty())
-		tail.push_back("Recorded: " + recorded);
-	if (hasLoss(account.loss))
-		tail.push_back("lost: " + textOf(account.loss));
-	auto next = suggestions(account);
-	next.resize(std::min<size_t>(next.size(), 2));
-	next.push_back(fmt::format("{} report --report ops {}", invocation, places));
-	const auto line = gain(account);
-	const auto middle =
-	    work(terminal, account, width) + (account.gain.isKnown() ? wrap(line, width, 6) : fit(line, width)) + "\n";
-	size_t used;
-	const auto rows = [&] { // commands to copy are never cut
-		used = top.size() + tail.size() + linesOf(middle);
-		for (const auto &line : next)
-			used += (6 + widthOf(line) + width - 1) / width;
-		return used;
+	const auto tail = withLines(remarks(runs, account), width);
+	const auto begin = withLines(top, width) + "\n";
+	const auto report = fmt::format("{} report --report ops {}", invocation, places);
+	auto commands =
+	    withLines({"advice: " + adviceOf(account.next)}, width) + message("next: {}\n", account.next.command);
+	// Commands to copy are never cut; a terminal breaks them.
+	const auto commandLines = [&](const std::string &command) {
+		return width ? (6 + widthOf(command) + width - 1) / width : 1;
 	};
-	while (rows() > summaryLines && next.size() > 1)
-		next.erase(next.end() - 2);
-	std::string commands;
-	for (const auto &line : next)
-		commands += message("{}{}\n", commands.empty() ? "next: " : "      ", line);
-	const auto reasons = whyKept(terminal, account, width, summaryLines > used ? summaryLines - used : 0);
-	fmt::print(out, "{}{}{}{}{}", withLines(top, width), middle, reasons, withLines(tail, width), commands);
+	const auto middle = [&](bool isShort) {
+		return gainOf(terminal, account, width, isShort) + work(terminal, account, width);
+	};
+	auto text = middle(false);
+	const auto used = [&] {
+		return linesOf(begin) + linesOf(text) + linesOf(tail) + linesOf(commands) - 1 +
+		       commandLines(account.next.command);
+	};
+	if (width && used() > summaryLines)
+		text = middle(true);
+	if (account.next.command != report && (!width || used() + commandLines(report) <= summaryLines))
+		commands += message("more: {}\n", report);
+	const size_t left = !width ? SIZE_MAX : summaryLines - std::min<size_t>(summaryLines, used());
+	const auto kept = whyKept(terminal, account, width, left);
+	fmt::print(out, "{}{}{}{}{}", begin, text, kept, tail, commands);
 }
 
 void writeConfig(std::FILE *out, const Terminal &terminal, const Runs &runs)

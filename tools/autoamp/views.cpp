@@ -212,6 +212,8 @@ Json toJson(const OpsRow &place)
 	        {"tc", tensorCoresOf(row.tensorCores)},
 	        {"est_ns", orNull(row.estNs * double(row.calls))}, // total of the row, like host_ns
 	        {"est_lowered_ns", orNull(row.estLoweredNs * double(row.calls))},
+	        {"est_best_ns", orNull(row.estBestNs * double(row.calls))},
+	        {"best_precision", orNull(row.bestPrecision)},
 	        {"est_source", "model"},
 	        {"plan_ns", orNull(place.planNs)},
 	        {"max_error", orNull(row.audit.orUnknown(row.audit.most))},

@@ -39,38 +39,15 @@ bool decides(const policy::OptionRow &row)
 	});
 }
 
-using Settings = std::vector<std::pair<std::string, std::string>>; // variable, value
-
-Settings settingsOf(const std::string &text)
+// True for a rule that keeps calls in fp32.
+bool isOfFp32(const trace::PropertyInfo &rule)
 {
-	Settings settings;
-	std::istringstream parts(text);
-	for (std::string part; std::getline(parts, part, ',');) {
-		const auto equals = part.find('=');
-		if (equals == std::string::npos && !settings.empty()) { // continues a list: CUSTOM_BLACK_LIST=mm,bmm
-			settings.back().second += "," + part;
-			continue;
-		}
-		if (equals == 0 || equals == std::string::npos)
-			fail(Status::wrong, "report: --what-if '{}': expected NAME=VALUE,... as in LEVEL=O2,DTYPE=bfloat16", text);
-		auto name = part.substr(0, equals);
-		std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::toupper(c); });
-		settings.emplace_back("AUTOAMP_" + name, part.substr(equals + 1));
-		const auto isNamed = [&](const char *option) { return settings.back().first == option; };
-		const auto table = policy::optionTable();
-		if (policy::emulatorSetting(settings.back().first) ||
-		    std::any_of(table.begin(), table.end(), [&](auto &row) { return !decides(row) && isNamed(row.name); }))
-			fail(Status::wrong, "report: --what-if: {} does not affect decisions", name);
-		if (std::count_if(settings.begin(), settings.end(), [&](auto &set) { return isNamed(set.first.c_str()); }) > 1)
-			fail(Status::wrong, "report: --what-if: {} is given twice", name);
-	}
-	if (settings.empty() || text.ends_with(','))
-		fail(Status::wrong, "report: --what-if '{}': expected NAME=VALUE,... as in LEVEL=O2,DTYPE=bfloat16", text);
-	return settings;
+	return rule.value.find("precision = \"float32\"") != std::string::npos;
 }
 
-// The recorded configuration of the run, overridden by these settings.
-policy::Options optionsOf(const trace::Trace &run, const Settings &settings, std::span<const char *const> entries)
+// The recorded configuration of the run, overridden by these settings. isLowering: with the rules that lower calls.
+policy::Options optionsOf(const trace::Trace &run, const Settings &settings, std::span<const char *const> entries,
+                          bool isLowering = true)
 {
 	std::vector<std::string> texts;
 	const auto isSetting = [](const std::string &name) {
@@ -90,7 +67,8 @@ policy::Options optionsOf(const trace::Trace &run, const Settings &settings, std
 	environment.push_back(nullptr);
 	std::string rules;
 	for (const auto &rule : run.rules)
-		rules += (rules.empty() ? "" : ", ") + ("{" + rule.value + "}");
+		if (isLowering || isOfFp32(rule))
+			rules += (rules.empty() ? "" : ", ") + ("{" + rule.value + "}");
 	const policy::ConfigFile file = {run.path, "rule = [" + rules + "]"};
 	const auto parsed = policy::parseOptions(
 	    environment.data(), entries, rules.empty() ? std::span<const policy::ConfigFile>() : std::span(&file, 1));
@@ -153,7 +131,92 @@ bool isSame(const policy::Decision &x, const policy::Decision &y)
 	       std::tie(y.verdict, y.reason, y.strategy, y.precision);
 }
 
+// The best way of a row according to its own estimates. Those of a kept call do not count: the cost model kept it, or
+// it must stay in fp32.
+void takeRecordedBest(trace::RowInfo &row, const std::string &dtype)
+{
+	const bool isLowered = row.decision == policy::name(policy::Verdict::lowered);
+	const bool isOpen = (row.decision == policy::name(policy::Verdict::observed) && row.strategy != "fp32") ||
+	                    row.decision == policy::name(policy::Verdict::fallback) ||
+	                    row.reason == policy::name(policy::Reason::disabled);
+	row.estBestNs = row.estNs, row.bestPrecision = row.dtypeAsked;
+	if ((isLowered || isOpen) && row.estLoweredNs < row.estNs) {
+		row.estBestNs = row.estLoweredNs;
+		row.bestPrecision = isLowered ? row.dtypeCompute : row.strategy == "tf32" ? row.strategy : dtype;
+	}
+}
+
+// True if this program's model gives the recorded estimate: only then its other estimates are comparable.
+bool isSameModel(const trace::RowInfo &row, const policy::Decision &decision)
+{
+	return decision.estimate > 0 && std::abs(decision.estimate - row.estNs) <= 0.01 * row.estNs;
+}
+
 } // namespace
+
+Settings settingsOf(const std::string &text)
+{
+	Settings settings;
+	std::istringstream parts(text);
+	for (std::string part; std::getline(parts, part, ',');) {
+		const auto equals = part.find('=');
+		if (equals == std::string::npos && !settings.empty()) { // continues a list: CUSTOM_BLACK_LIST=mm,bmm
+			settings.back().second += "," + part;
+			continue;
+		}
+		if (equals == 0 || equals == std::string::npos)
+			fail(Status::wrong, "report: --what-if '{}': expected NAME=VALUE,... as in LEVEL=O2,DTYPE=bfloat16", text);
+		auto name = part.substr(0, equals);
+		std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::toupper(c); });
+		settings.emplace_back("AUTOAMP_" + name, part.substr(equals + 1));
+		const auto isNamed = [&](const char *option) { return settings.back().first == option; };
+		const auto table = policy::optionTable();
+		if (policy::emulatorSetting(settings.back().first) ||
+		    std::any_of(table.begin(), table.end(), [&](auto &row) { return !decides(row) && isNamed(row.name); }))
+			fail(Status::wrong, "report: --what-if: {} does not affect decisions", name);
+		if (std::count_if(settings.begin(), settings.end(), [&](auto &set) { return isNamed(set.first.c_str()); }) > 1)
+			fail(Status::wrong, "report: --what-if: {} is given twice", name);
+	}
+	if (settings.empty() || text.ends_with(','))
+		fail(Status::wrong, "report: --what-if '{}': expected NAME=VALUE,... as in LEVEL=O2,DTYPE=bfloat16", text);
+	return settings;
+}
+
+void findBest(Runs &runs, std::span<const char *const> entries)
+{
+	for (auto &run : runs) {
+		policy::Options options;
+		bool isReadable = true;
+		try {
+			options = optionsOf(run, {{"AUTOAMP_STRATEGY", "auto"}}, entries, false);
+		} catch (const Failure &) { // a setting of another version
+			isReadable = false;
+		}
+		const bool isModelSet = std::any_of(run.config.begin(), run.config.end(), [](const auto &each) {
+			return each.name == "AUTOAMP_GPU_MODEL" && each.origin == "--what-if";
+		});
+		for (auto &row : run.rows) {
+			if (!row.eligible || row.calls == 0 || std::isnan(row.estNs))
+				continue;
+			takeRecordedBest(row, dtypeOf(run));
+			const auto reason = reasonOf(row.reason);
+			const bool isOpen = isOfSettings(row.reason) || (reason && policy::isShortage(*reason));
+			if (!isReadable || isOnCpu(row) || !isOpen)
+				continue;
+			const auto best = decideAgain(row, deviceOf(run, row, options, isModelSet), options, entries);
+			if (!best || !isSameModel(row, *best))
+				continue;
+			const bool isLower = best->strategy != policy::Strategy::fp32;
+			const bool isLowered = row.decision == policy::name(policy::Verdict::lowered);
+			row.estBestNs = isLower ? best->estimateLowered : best->estimate;
+			row.bestPrecision = !isLower                                   ? row.dtypeAsked
+			                    : best->strategy == policy::Strategy::tf32 ? op::name(op::Dtype::tf32)
+			                                                               : op::name(options.dtype);
+			if (isLowered && row.estLoweredNs < row.estBestNs) // `auto` needs a minimum gain
+				row.estBestNs = row.estLoweredNs, row.bestPrecision = row.dtypeCompute;
+		}
+	}
+}
 
 // A trace contains less about a call than the library saw. Therefore a row changes only where the decisions before and
 // after the settings differ.

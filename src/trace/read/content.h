@@ -66,6 +66,9 @@ struct RowInfo {
 	bool eligible = false;
 	bool isCounted = false;     // only `calls` is known
 	double estNs, estLoweredNs; // NaN: unknown
+	// The same with the best strategy, and the precision of that strategy. A report adds both; NaN and "": unknown.
+	double estBestNs = NAN;
+	std::string bestPrecision;
 	uint64_t calls = 0, captured = 0;
 	double hostNs = 0;
 	// Device times if kernels were recorded; NaN: unknown or emulated. kernelNs: without autoamp's conversions.

@@ -1,0 +1,335 @@
+#include "tools/autoamp/next.h"
+
+#include "src/policy/decision.h"
+#include "tools/autoamp/account.h"
+#include "tools/autoamp/commands.h"
+#include "tools/autoamp/text.h"
+#include "tools/autoamp/whatif.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <optional>
+
+namespace autoamp::tool {
+
+using policy::Reason;
+
+Json toJson(const NextStep &next)
+{
+	if (next.command.empty())
+		return {};
+	return {{"title", next.title},
+	        {"why", orNull(next.why)},
+	        {"command", next.command},
+	        {"saves_ns", nanoseconds(next.savesNs)},
+	        {"source", orNull(next.source)}};
+}
+
+std::string adviceOf(const NextStep &next)
+{
+	auto text = next.title;
+	if (!std::isnan(next.savesNs))
+		text += fmt::format(" (saves {}, {})", duration(next.savesNs), next.source);
+	return next.why.empty() ? text : text + ": " + next.why;
+}
+
+Prefix prefixOf(const std::vector<Change> &changes)
+{
+	static constexpr std::pair<const char *, const char *> options[] = {{"AUTOAMP_LEVEL", "--level"},
+	                                                                    {"AUTOAMP_DTYPE", "--dtype"},
+	                                                                    {"AUTOAMP_LISTS", "--lists"},
+	                                                                    {"AUTOAMP_CUSTOM_WHITE_LIST", "--white"},
+	                                                                    {"AUTOAMP_CONFIG", "--config"},
+	                                                                    {"AUTOAMP_CUSTOM_BLACK_LIST", "--black"},
+	                                                                    {"AUTOAMP_SCALING", "--scaling"},
+	                                                                    {"AUTOAMP_STRATEGY", "--strategy"},
+	                                                                    {"AUTOAMP_WEIGHTS", "--weights"},
+	                                                                    {"AUTOAMP_TRACE", "--trace"},
+	                                                                    {"AUTOAMP_AUDIT", "--audit"},
+	                                                                    {"AUTOAMP_TRACE_FILE", "-o"},
+	                                                                    {"AUTOAMP_CAPTURE_RANGE", "--capture-range"},
+	                                                                    {"AUTOAMP_DELAY", "--delay"},
+	                                                                    {"AUTOAMP_DURATION", "--duration"}};
+	Prefix prefix;
+	for (const auto &[variable, value] : changes) {
+		const auto *option =
+		    std::find_if(std::begin(options), std::end(options), [&](auto &each) { return each.first == variable; });
+		if (option == std::end(options))
+			prefix.variables += fmt::format("{}={} ", variable, value.empty() ? "" : quoted(value));
+		else
+			prefix.options += fmt::format(" {} {}", option->second, quoted(value));
+	}
+	return prefix;
+}
+
+Again againFrom(const Runs &runs)
+{
+	static constexpr const char *ofThisRun[] = {"AUTOAMP_TRACE_FILE", "AUTOAMP_DIR"}; // the new run has its own
+	const auto &run = runs.front();
+	const bool isOnCpu = std::any_of(run.rows.begin(), run.rows.end(), [](auto &row) { return tool::isOnCpu(row); });
+	const std::string device = run.emulated                     ? " --device emulated"
+	                           : isOnCpu && run.devices.empty() ? " --device cpu"
+	                                                            : "";
+	std::string command;
+	for (const auto &word : run.command)
+		command += " " + quoted(&word == &run.command.front() ? here(word) : word);
+	if (command.empty())
+		command = " " + quoted(run.program);
+	std::vector<Change> settings;
+	for (const auto &[name, value, origin] : run.config)
+		if ((origin.starts_with("--") || origin.starts_with("environment")) && !value.empty() &&
+		    std::find(std::begin(ofThisRun), std::end(ofThisRun), name) == std::end(ofThisRun))
+			settings.push_back({name, value});
+	return [device, command, settings](const std::vector<Change> &changes) {
+		auto all = settings;
+		for (const auto &change : changes) {
+			std::erase_if(all, [&](auto &setting) { return setting.variable == change.variable; });
+			all.push_back(change);
+		}
+		const auto prefix = prefixOf(all);
+		return fmt::format("{}{} run{}{} --{}", prefix.variables, invocation, device, prefix.options, command);
+	};
+}
+
+namespace {
+
+// Time that a setting costs, by the model. Each row has one cause.
+enum class Cause { level, strategy, rule, reason, count };
+
+struct Saving {
+	double ns = 0;
+	uint64_t calls = 0;
+};
+
+struct ReasonSaving : Saving {
+	std::string op; // with the largest saving
+	double opNs = 0;
+};
+
+struct Facts {
+	const Runs &runs;
+	const Account &account;
+	const Again &again;
+	const std::string &report;
+	std::array<Saving, static_cast<size_t>(Cause::count)> savings = {};
+	std::map<Reason, ReasonSaving> reasons; // of kept calls and fallbacks, if they were lowered
+
+	const Saving &saving(Cause cause) const { return savings[static_cast<size_t>(cause)]; }
+	bool isLarge(double ns) const { return ns > 0 && ns >= leastSaving * account.gain.model.asRunNs; }
+	std::string setting(const char *name) const { return configOf(runs.front(), name); }
+	const ScalerSum *events(const char *kind) const
+	{
+		for (const auto &sum : account.scaler)
+			if (sum.kind == kind && sum.count > 0)
+				return &sum;
+		return nullptr;
+	}
+};
+
+Cause causeOf(const trace::RowInfo &row, std::optional<Reason> reason)
+{
+	if (row.decision == policy::name(policy::Verdict::observed))
+		return Cause::level;
+	if (row.decision == policy::name(policy::Verdict::fallback) || (reason && policy::isShortage(*reason)))
+		return Cause::reason;
+	return reason == Reason::rule ? Cause::rule : Cause::strategy;
+}
+
+Facts factsOf(const Runs &runs, const Account &account, const Again &again, const std::string &report)
+{
+	Facts facts = {runs, account, again, report};
+	for (const auto &run : runs)
+		for (const auto &row : run.rows) {
+			const auto times = modelTimes(row);
+			if (!row.eligible || row.calls == 0 || std::isnan(times.asRunNs) || std::isnan(times.bestNs))
+				continue;
+			const auto reason = reasonOf(row.reason);
+			auto &saving = facts.savings[static_cast<size_t>(causeOf(row, reason))];
+			if (const double ns = times.asRunNs - times.bestNs; ns > 0)
+				saving.ns += ns, saving.calls += row.calls;
+			const bool isLowered = row.decision == policy::name(policy::Verdict::lowered);
+			const double lower =
+			    std::isnan(row.estBestNs) ? row.estLoweredNs : std::fmin(row.estBestNs, row.estLoweredNs);
+			const double ns = isLowered ? times.asRunNs - times.bestNs : double(row.calls) * (row.estNs - lower);
+			if (!reason || !(ns > 0) || (isLowered && !policy::isShortage(*reason)))
+				continue;
+			auto &sum = facts.reasons[*reason];
+			sum.ns += ns, sum.calls += row.calls;
+			if (ns > sum.opNs)
+				sum.opNs = ns, sum.op = row.op;
+		}
+	return facts;
+}
+
+using Choice = std::optional<NextStep>;
+
+Choice whatIf(const Facts &facts)
+{
+	if (facts.account.whatIf.empty())
+		return {};
+	std::vector<Change> changes;
+	for (const auto &[variable, value] : settingsOf(facts.account.whatIf))
+		if (variable != "AUTOAMP_GPU_MODEL")
+			changes.push_back({variable, value});
+	if (changes.empty())
+		return {};
+	return NextStep{"run the program with these settings", "so far, nothing was run with them", facts.again(changes)};
+}
+
+Choice recordAgain(const Facts &facts)
+{
+	const auto &loss = facts.account.loss;
+	if (loss.callsLost == 0 && !loss.tailMissing && !loss.unwritable)
+		return {};
+	return NextStep{"record the run again, because calls are missing from the totals", "lost: " + textOf(loss),
+	                facts.again({{"AUTOAMP_TRACE_FILE", "/tmp/%e.%p.aat"}})};
+}
+
+// Events of the scaler that make results less accurate, with the setting that avoids them.
+Choice protectValues(const Facts &facts)
+{
+	static constexpr struct {
+		const char *kind, *title, *why;
+		Change change;
+	} remedies[] = {
+	    {"overflow",
+	     "scale float16 operands",
+	     "float16 overflowed because scaling is off",
+	     {"AUTOAMP_SCALING", "auto"}},
+	    {"underflow", "use bfloat16", "float16 lost small elements that matter", {"AUTOAMP_DTYPE", "bfloat16"}},
+	    {"uncured",
+	     "use bfloat16",
+	     "float16 lost small elements and could not be repaired",
+	     {"AUTOAMP_DTYPE", "bfloat16"}},
+	    {"scale_range",
+	     "use bfloat16",
+	     "no scale brings all values into the range of float16",
+	     {"AUTOAMP_DTYPE", "bfloat16"}},
+	    {"clamped",
+	     "use float16",
+	     "values beyond the largest bfloat16 were replaced by it",
+	     {"AUTOAMP_DTYPE", "float16"}}};
+	for (const auto &remedy : remedies)
+		if (const auto *events = facts.events(remedy.kind))
+			return NextStep{remedy.title, fmt::format("{} ({})", remedy.why, plural(events->count, "event")),
+			                facts.again({remedy.change})};
+	return {};
+}
+
+Choice raiseLevel(const Facts &facts)
+{
+	const auto &would = facts.account.wouldLower;
+	const auto &saving = facts.saving(Cause::level);
+	const bool isKnown = facts.account.gain.model.calls > 0;
+	if (would.calls == 0 ||
+	    (isKnown ? !facts.isLarge(saving.ns) : would.flops < leastSaving * facts.account.eligible.flops))
+		return {};
+	return NextStep{fmt::format("lower {}", plural(would.calls, "fp32 product")),
+	                fmt::format("level O0 changes no call; O1 lowers {} of the fp32 FLOP",
+	                            share(would.flops, facts.account.eligible.flops)),
+	                facts.again({{"AUTOAMP_LEVEL", "O1"}}), isKnown ? saving.ns : NAN, isKnown ? "model" : ""};
+}
+
+Choice chooseStrategy(const Facts &facts)
+{
+	const auto strategy = facts.setting("strategy");
+	const auto &saving = facts.saving(Cause::strategy);
+	if (strategy.empty() || strategy == "auto" || !facts.isLarge(saving.ns))
+		return {};
+	const auto &gain = facts.account.gain.model;
+	return NextStep{"let the cost model choose the strategy",
+	                fmt::format("--strategy {} {} {}; another way is faster", strategy,
+	                            gain.asRunNs > gain.asAskedNs ? "makes the run slower:" : "is not the fastest for",
+	                            plural(saving.calls, "call")),
+	                facts.again({{"AUTOAMP_STRATEGY", "auto"}}), saving.ns, "model"};
+}
+
+Choice dropRule(const Facts &facts)
+{
+	const auto &saving = facts.saving(Cause::rule);
+	if (facts.setting("config").empty() || !facts.isLarge(saving.ns))
+		return {};
+	return NextStep{
+	    "run without the rules of " + here(facts.setting("config")),
+	    fmt::format("for {}, another precision than that of a rule is faster", plural(saving.calls, "call")),
+	    facts.again({{"AUTOAMP_CONFIG", ""}}), saving.ns, "model"};
+}
+
+// Settings that allow calls to be lowered which were kept, or failed to be lowered.
+Choice allowMore(const Facts &facts)
+{
+	static constexpr struct {
+		Reason reason;
+		const char *title;
+		Change change; // value "": the op with the largest saving
+	} remedies[] = {{Reason::memory_budget, "allow more device memory", {"AUTOAMP_MEMORY", "8G"}},
+	                {Reason::engine_failed, "see why the vendor call failed", {"AUTOAMP_LOG", "info"}},
+	                {Reason::no_fp32_output, "use bfloat16", {"AUTOAMP_DTYPE", "bfloat16"}},
+	                {Reason::uncured, "use bfloat16", {"AUTOAMP_DTYPE", "bfloat16"}},
+	                {Reason::strict_scaling, "use bfloat16", {"AUTOAMP_DTYPE", "bfloat16"}},
+	                {Reason::gpu_too_old, "use float16", {"AUTOAMP_DTYPE", "float16"}},
+	                {Reason::black_list, "lower an op of the fp32 list", {"AUTOAMP_CUSTOM_WHITE_LIST", ""}},
+	                {Reason::unlisted, "lower an op that is on no list", {"AUTOAMP_CUSTOM_WHITE_LIST", ""}}};
+	NextStep best;
+	double most = 0;
+	for (const auto &remedy : remedies) {
+		const auto found = facts.reasons.find(remedy.reason);
+		if (found == facts.reasons.end())
+			continue;
+		const auto &saving = found->second;
+		Change change = remedy.change;
+		if (change.value.empty())
+			change.value = saving.op;
+		const bool isSet = facts.setting(configName(change.variable).c_str()) == change.value;
+		if (isSet || change.value.empty() || !facts.isLarge(saving.ns) || saving.ns <= most)
+			continue;
+		most = saving.ns;
+		best = {remedy.title,
+		        fmt::format("{} ({}): {}", plural(saving.calls, "call"), policy::name(remedy.reason),
+		                    policy::meaning(remedy.reason)),
+		        facts.again({change}), saving.ns, "model"};
+	}
+	return most > 0 ? Choice(best) : Choice();
+}
+
+Choice measure(const Facts &facts)
+{
+	const auto &account = facts.account;
+	if (account.lowered.calls == 0 || account.gain.isMeasured())
+		return {};
+	if (account.times == Times::host)
+		return facts.setting("audit") == "0" || facts.setting("audit").empty()
+		           ? Choice({"measure the gain", "some lowered calls are also computed in fp32 and timed",
+		                     facts.again({{"AUTOAMP_AUDIT", "0.02"}})})
+		           : Choice();
+	return !account.isEmulated && !account.hasKernels
+	           ? Choice({"measure the kernels", "so far, all times are estimates of the cost model",
+	                     facts.again({{"AUTOAMP_TRACE", "kernels"}})})
+	           : Choice();
+}
+
+Choice readMore(const Facts &facts)
+{
+	const auto &account = facts.account;
+	if (account.eligible.calls == 0)
+		return NextStep{"see the reasons", "there is no fp32 product to lower", facts.report + " --report reasons"};
+	return NextStep{"keep these settings",
+	                fmt::format("no other setting saves {:.0f} % of the time{}", 100 * leastSaving,
+	                            account.isEmulated ? "; a run on a GPU measures it" : ""),
+	                facts.report + " --report ops"};
+}
+
+} // namespace
+
+NextStep chooseNext(const Runs &runs, const Account &account, const Again &again, const std::string &report)
+{
+	const auto facts = factsOf(runs, account, again, report);
+	for (const auto choose :
+	     {whatIf, recordAgain, protectValues, raiseLevel, chooseStrategy, dropRule, allowMore, measure})
+		if (auto next = choose(facts))
+			return *next;
+	return *readMore(facts);
+}
+
+} // namespace autoamp::tool
