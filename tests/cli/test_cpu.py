@@ -43,8 +43,10 @@ class Run(Cpu):
         self.assertRegex(result.stderr, r"\nautoamp: time in fp32 products: \S+ \S+ \(lowered \S+ \S+\)\n")
         self.assertNotIn("EMULATED", result.stderr)
         # The last command measures the gain.
-        self.assertIn("\nautoamp: gain: not measured\n", result.stderr)
-        self.assertRegex(result.stderr, r"\nautoamp: next: \S+ run --device cpu --strategy cast --dtype bfloat16 -o x.aat --force --audit 0.02 -- \S+ sgemm 20\n\Z")
+        self.assertRegex(result.stderr, r"\nautoamp: gain \(model\): fp32 products: .*; measured as run: \S+ \S+\n")
+        slower = self.json("x.aat")["next"]["saves_ns"]  # by the model of this CPU
+        change = "--strategy auto" if slower else "--audit 0.02"
+        self.assertRegex(result.stderr, rf"\nautoamp: next: \S+ run --device cpu --strategy cast --dtype bfloat16 -o x.aat --force {change} -- \S+ sgemm 20\n\Z")
 
     def test_audits_run_the_call_unchanged(self):
         for function, overflows in (("sgemm", 0), ("large", 5)):
@@ -115,39 +117,45 @@ class Report(Cpu):
     def test_gain(self):
         name = self.trace("cpu", None, "12")
         text = self.report(name)
-        self.assertRegex(" ".join(text.split()), r"gain: fp32 products: \S+ \S+ in fp32 \(12 of 300 lowered calls measured\), \S+ \S+ as run: 1\.\d\dx; without 100 lowered calls of other signatures")
-        self.assertRegex(text, r"\nfp32 products +calls +FLOP +time *\n  lowered to bfloat16 +400 +88\.9 %")
+        self.assertRegex(" ".join(text.split()), r"gain \(measured, 12 of 300 lowered calls\) time speed program unchanged \S+ \S+ 1\.00x this run \S+ \S+ 1\.\d\dx best strategy \S+ \S+ 1\.\d\dx without 100 calls of unknown time fp32")
+        self.assertRegex(text, r"\nfp32 products +time \(CPU\) +share +calls .*\n  lowered to bfloat16 +\S+ \S+ +\S+ % +400 +88\.9 %")
         self.assertIn("; on the CPU, libblas.so.3 (OpenBLAS 0.3.21)", "; " + text)
         report = self.json(name)
         gain = report["totals"]["gain"]
         kept = sum(row["host_ns"] for row in report["ops"] if row["decision"] == "kept" and row["eligible"])
         self.assertGreater(kept, 0)
-        self.assertEqual(gain, {"as_asked_ns": 300 * 4000 + kept, "as_run_ns": 300 * 2000 + kept, "best_ns": 300 * 2000 + kept,
-                                "source": "measured", "lowered": 300, "audited": 12, "unmeasured": 100})
+        times = {"as_asked_ns": 300 * 4000 + kept, "as_run_ns": 300 * 2000 + kept, "best_ns": 300 * 2000 + kept}
+        products = sum(row["host_ns"] for row in report["ops"] if row["eligible"])
+        self.assertAlmostEqual(gain.pop("measured_as_run_ns"), products, delta=3)
+        self.assertEqual(gain, {**times, "source": "measured", "calls": 350, "unknown_calls": 100, "lowered": 300, "audited": 12,
+                                "unmeasured": 100, "by_op": [{"op": "mm", **times}]})
         rows = {row["m"]: row for row in report["ops"] if row["op"] == "mm"}
         self.assertEqual([rows[1024][field] for field in ("audited", "fp32_ns", "audited_ns", "max_error")], [12, 48000, 24000, 2e-3])
         self.assertEqual([rows[512][field] for field in ("audited", "fp32_ns", "audited_ns", "weights")], [0, None, None, None])
-        self.assertRegex(self.report("--report", "ops", name), r"\n.* 2\.00x +12 +300 +lowered: white_list +cblas_sgemm")
+        self.assertRegex(self.report("--report", "ops", name), r"\ncblas_sgemm +TN 1024x1024x1024 .* 300 +lowered: white_list +\S+ > \S+ +2\.00x +12 ")
 
     def test_a_slower_lowered_call(self):
         """The best precision of such a signature is fp32."""
         name = self.trace("cpu_slower")
         gain = self.json(name)["totals"]["gain"]
         self.assertEqual((gain["as_asked_ns"], gain["as_run_ns"], gain["best_ns"]), (10 * 1000, 10 * 3000, 10 * 1000))
-        self.assertIn(" as run: 0.33x", " ".join(self.report(name).split()))
+        self.assertIn(" this run 30.0 us 0.33x, slower best strategy 10.0 us 1.00x ", " ".join(self.report(name).split()))
 
     def test_without_a_measurement(self):
         name = self.trace("cpu", None, "0")
-        self.assertIsNone(self.json(name)["totals"]["gain"])
-        self.assertIn("gain: not measured; autoamp run --audit 0.02 measures it\n", self.report(name))
-        self.assertIsNone(self.json(self.trace("audited", None, "100"))["totals"]["gain"])  # on a GPU
+        gain = self.json(name)["totals"]["gain"]
+        self.assertEqual([gain[field] for field in ("source", "audited", "as_asked_ns", "as_run_ns")], ["model", None, 450 * 3000, 400 * 1500 + 50 * 3000])
+        self.assertGreater(gain["measured_as_run_ns"], 0)
+        self.assertRegex(self.report(name), r"\ngain \(model\) (.*\n)+  this run, measured (.*\n)+advice: measure the gain: .*\nnext: \S+ run --device cpu --audit 0.02 -- ")
+        self.assertEqual(self.json(self.trace("audited", None, "100"))["totals"]["gain"]["source"], "model")  # on a GPU
 
     def test_what_if_has_no_measured_gain(self):
         name = self.trace("cpu", None, "12")
         result = self.autoamp("report", "--format", "json", "--what-if", "LEVEL=O0", name)
         self.assertEqual(result.returncode, 0, result.stderr)
         report = json.loads(result.stdout)
-        self.assertIsNone(report["totals"]["gain"])
+        gain = report["totals"]["gain"]
+        self.assertEqual((gain["source"], gain["audited"], gain["measured_as_run_ns"]), ("model", None, None))
         if report["totals"]["lowered"]:  # decisions that cannot be made again are not presented as new ones
             text = " ".join(self.report("--what-if", "LEVEL=O0", name).split())
             self.assertIn(" assumed: the recorded decisions of 455 calls, whose entry points are unknown here ", text)
@@ -155,7 +163,7 @@ class Report(Cpu):
     def test_receipt(self):
         text = self.on_cpu("--", TRACED, "cpu", "12").stderr
         self.assertRegex(text, r"\nautoamp: time in fp32 products: \S+ \S+ \(lowered \S+ \S+, kept \S+ \S+\)\n")
-        self.assertRegex(text, r"\nautoamp: gain: fp32 products: .* \(12 of 300 lowered calls measured\), ")
+        self.assertRegex(text, r"\nautoamp: gain \(measured, 12 of 300 lowered calls\): fp32 products: .* unchanged, .* as run \(1\.\d\dx\), .* at best \(1\.\d\dx\); without 100 calls of unknown time\n")
         self.assertIn("\nautoamp: audited: 12 calls, largest error 2.0e-03 (cblas_sgemm 1024x1024x1024)\n", text)
         self.assertNotIn("--audit 0.02", text)
         self.assertNotIn("scaling", text)

@@ -37,10 +37,11 @@ class Receipt(Case):
         self.assertIn("kept 2,000: too_small 1,600, not_profitable 400", text)
         self.assertIn("1 nonfinite_input", text)
         self.assertNotIn("1 init", text)
-        command = re.search(r"next: (.*)\n", text).group(1)
-        result = subprocess.run(command, shell=True, cwd=self.here, env=self.environment, capture_output=True, text=True)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("fp32 products", result.stdout)
+        for name, word in (("report", "fp32 products"), ("next", "entry point")):
+            command = re.search(rf"\nautoamp: {name}: (.*)\n", text).group(1)
+            result = subprocess.run(command, shell=True, cwd=self.here, env=self.environment, capture_output=True, text=True)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn(word, result.stdout)
 
     def test_says_that_scaler_events_were_not_recorded(self):
         self.assertIn("autoamp: scaling: scaler events were not recorded: the device cannot map host memory\n",
@@ -57,6 +58,7 @@ class Receipt(Case):
         text = self.receipt("--", TRACED, "real")
         self.assertNotIn("EMULATED", text)
         self.assertTrue(text.startswith("autoamp: lowered"))
+        self.assertIn("autoamp: gain (model): fp32 products: 9.00 ms unchanged, 7.50 ms as run (1.20x), 7.50 ms at best (1.20x)\n", text)
 
     def test_observing_says_what_would_be(self):
         self.assertIn("O1 would lower 10 of 40 fp32 products", self.receipt("--level", "O0", "--", TRACED, "observed"))
@@ -87,7 +89,7 @@ class Receipt(Case):
             for text, calls in zip(texts, ("10 of 40", "7 calls", "lowered 1,000 of 3,000")):
                 self.assertIn(calls, text)
                 self.assertIn("1 trace in", text)
-                command = re.search(r"next: (.*)\n", text).group(1)
+                command = re.search(r"report: (.*)\n", text).group(1)
                 reported = subprocess.run(command, shell=True, cwd=self.here, env=self.environment, capture_output=True, text=True)
                 self.assertNotIn("processes", reported.stdout)
             go.unlink()
@@ -282,9 +284,9 @@ class Receipt(Case):
                 self.assertIn("lowered 7 of 7 fp32 products", text)
                 self.assertIn(f"1 trace in ./{trace}\n", text)
                 self.assertEqual(f"/x.aat: " in text and "; the rest is in " in text, "tail" in trace, text)
-                command = re.search(r"next: (.*)\n", text).group(1)
+                command = re.search(r"report: (.*)\n", text).group(1)
                 reported = subprocess.run(command, shell=True, cwd=self.here, env=self.environment, capture_output=True, text=True)
-                self.assertRegex(reported.stdout, r"\n +all +7 ", reported.stderr)
+                self.assertRegex(reported.stdout, r"\n +all +\S+ us +7 ", reported.stderr)
                 runs = json.loads(self.autoamp("report", ".", "--format", "json").stdout)["runs"]
                 self.assertEqual(len(runs), 3 if harm.startswith("cp") else 2)  # other.aat is one
                 named = "autoamp: x.aat was replaced while its program ran; the rest of its trace is in .x.aat.tail\n"
@@ -348,7 +350,7 @@ class Receipt(Case):
 
     def test_many_traces_are_named_by_their_folder(self):
         text = self.receipt("-o", "%p.aat", "--", "sh", "-c", f"for i in 1 2 3 4; do '{TRACED}' low; done")
-        self.assertRegex(text, r"autoamp: 4 traces in \.\nautoamp: next: \S+ report \.\n\Z")
+        self.assertRegex(text, r"autoamp: 4 traces in \.\nautoamp: report: \S+ report \.\nautoamp: advice: see the reasons: .*\nautoamp: next: \S+ report \. --report reasons\n\Z")
         os.mkdir(self.here / "sub")
         text = self.receipt("-o", "sub/%p.aat", "--", "sh", "-c", f"for i in 1 2 3 4; do '{TRACED}' low; done")
         self.assertRegex(text, r"autoamp: 4 traces in \./sub\n")

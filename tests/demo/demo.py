@@ -29,6 +29,14 @@ def run(*options, program=digits):
     return said.stdout, json.loads(report.stdout)
 
 
+def run_next(report):
+    """The same of the command that a report recommends, as a user types it."""
+    with tempfile.TemporaryDirectory() as folder:
+        said = subprocess.run(report["next"]["command"], shell=True, cwd=folder, env=clean, check=True, capture_output=True, text=True)
+        printed = subprocess.run([autoamp, "report", "--format", "json", folder], check=True, capture_output=True, text=True)
+    return said.stdout, json.loads(printed.stdout)
+
+
 def accuracy(said):
     return float(re.search(r"^test accuracy ([\d.]+) %$", said, re.M)[1])
 
@@ -39,7 +47,7 @@ class Demo(unittest.TestCase):
         bare = subprocess.run([digits], env=emulated, check=True, capture_output=True, text=True).stdout
         fp32, kept = run("--strategy", "fp32")
         half, converted = run("--strategy", "cast")
-        automatic, lowered = run("--dtype", "float16")
+        automatic, lowered = run_next(converted)  # with the strategy auto
 
         self.assertEqual(fp32, bare)  # every loss, every digit
         self.assertEqual(kept["totals"]["lowered"], 0)
@@ -49,6 +57,15 @@ class Demo(unittest.TestCase):
             self.assertNotEqual(said, fp32)  # at least the losses must show that something was rounded
         self.assertEqual(converted["totals"]["lowered"], kept["totals"]["eligible"])
         self.assertEqual({row["dtype_compute"] for row in converted["ops"] if row["eligible"]}, {"float16"})
+
+        # It saves what was promised, and there is nothing more to save.
+        before, after = converted["totals"]["gain"], lowered["totals"]["gain"]
+        self.assertEqual((before["source"], before["measured_as_run_ns"]), ("model", None))
+        for first, second in ((after["as_asked_ns"], before["as_asked_ns"]), (after["as_run_ns"], before["best_ns"]),
+                              (after["best_ns"], after["as_run_ns"]), (converted["next"]["saves_ns"], before["as_run_ns"] - after["as_run_ns"])):
+            self.assertAlmostEqual(first, second, delta=1e-3 * before["as_run_ns"])
+        self.assertLess(after["as_run_ns"], 0.95 * before["as_run_ns"])
+        self.assertIsNone(lowered["next"]["saves_ns"])
 
         totals = lowered["totals"]
         self.assertEqual(totals["fallbacks"], 0)

@@ -54,6 +54,18 @@ void addKnown(double &sum, double more)
 
 } // namespace
 
+const char *nameOf(Times times)
+{
+	static constexpr const char *names[] = {"model", "kernels", "host"};
+	return names[static_cast<int>(times)];
+}
+
+const char *headingOf(Times times)
+{
+	static constexpr const char *headings[] = {"time (model)", "time (kernels)", "time (CPU)"};
+	return headings[static_cast<int>(times)];
+}
+
 bool isOnCpu(const trace::RowInfo &row)
 {
 	return row.library == "blas";
@@ -93,6 +105,7 @@ Account add(const std::vector<trace::Trace> &runs)
 			sum.reason = row.reason;
 			sum.add(row);
 			sum.isLower |= row.strategy != "fp32";
+			sum.isOnCpu &= isOnCpu(row);
 			if (!row.cause.empty())
 				sum.causes.insert(row.cause);
 			if (!row.eligible)
@@ -297,10 +310,35 @@ std::optional<policy::Reason> reasonOf(const std::string &word)
 	return std::nullopt;
 }
 
-std::string adviceOn(const std::string &reason)
+// True if only a cuBLAS math mode lowers such a call. A CPU BLAS has no math modes.
+static bool isOfMathMode(policy::Reason reason)
+{
+	return reason == policy::Reason::triangular || reason == policy::Reason::rank_update ||
+	       reason == policy::Reason::symmetric;
+}
+
+std::string meaningOf(policy::Reason reason, bool isOnCpu)
+{
+	const std::string text = policy::meaning(reason);
+	return isOnCpu && isOfMathMode(reason) ? text.substr(0, text.find(':')) + ": autoamp lowers only general products"
+	                                       : text;
+}
+
+std::string adviceOn(policy::Reason reason, bool isOnCpu)
+{
+	return isOnCpu && isOfMathMode(reason) ? "" : policy::advice(reason);
+}
+
+std::string ReasonSum::meaning() const
 {
 	const auto known = reasonOf(reason);
-	return known ? policy::advice(*known) : "";
+	return known ? meaningOf(*known, isOnCpu) : "";
+}
+
+std::string ReasonSum::advice() const
+{
+	const auto known = reasonOf(reason);
+	return known ? adviceOn(*known, isOnCpu) : "";
 }
 
 std::string shapeOf(const trace::RowInfo &row)

@@ -6,7 +6,7 @@
 #include "src/trace/read/trace.h"
 #include "tools/autoamp/gain.h"
 #include "tools/autoamp/missing.h"
-#include "tools/autoamp/next.h"
+#include "tools/autoamp/next_step.h"
 
 #include <cmath>
 #include <map>
@@ -19,6 +19,8 @@ namespace autoamp::tool {
 
 // The times that a report compares. host: those of the calling thread, which computes the products of a CPU BLAS.
 enum class Times { model, kernels, host };
+const char *nameOf(Times times);    // model, kernels, host
+const char *headingOf(Times times); // heading of a column: time (model), ...
 
 bool isOnCpu(const trace::RowInfo &row); // a call of a CPU BLAS: its host time is that of the computation
 
@@ -40,6 +42,10 @@ struct ReasonSum : Sum {
 	std::set<std::string> causes; // modes, variables and features behind the reason
 	Sum eligible;                 // the part with a lower-precision form
 	bool isLower = false;         // lowered, or would have been
+	bool isOnCpu = true;          // all calls are those of a CPU BLAS
+
+	std::string meaning() const; // "": the reason is newer than this program
+	std::string advice() const;
 
 	bool isKept() const { return decision == "kept" || decision == "fallback"; }
 };
@@ -107,7 +113,9 @@ std::vector<trace::RowInfo> mergedRows(const std::vector<trace::Trace> &runs);
 double planNsOf(const trace::Trace &run, const trace::RowInfo &row); // NaN: no cuDNN plan was built for this row
 // The reason with this name; nothing if a newer autoamp wrote the trace and the name is unknown.
 std::optional<policy::Reason> reasonOf(const std::string &word);
-std::string adviceOn(const std::string &reason);                 // "": no action is necessary
+// For calls on a GPU, or of a CPU BLAS. Advice "": no action is necessary.
+std::string meaningOf(policy::Reason reason, bool isOnCpu);
+std::string adviceOn(policy::Reason reason, bool isOnCpu);
 std::string shapeOf(const trace::RowInfo &row);                  // 512x512x64 b16
 std::string configName(std::string variable);                    // AUTOAMP_LEVEL: level
 std::string configOf(const trace::Trace &run, const char *name); // by configName; "": unknown

@@ -80,13 +80,20 @@ Sheet auditSheet(const Runs &runs)
 	const bool hasOverflowed =
 	    std::any_of(rows.begin(), rows.end(), [](auto &row) { return row.row->audit.overflowed; });
 	std::stable_sort(rows.begin(), rows.end(), [&](auto &x, auto &y) { return rank(x) > rank(y); });
-	std::vector<Column> columns = {
-	    errors("max error", "max_error"), errors("p95", "p95_error"),       errors("median", "median_error"),
-	    errors("worst row", "worst_row"), errors("column", "worst_column"), counts("audited", "audited"),
-	    counts("calls", "calls"),         texts("type", "dtype_compute"),   texts("strategy", "strategy"),
-	    texts("entry", "entry"),          texts("m x n x k", "shape"),      texts("not audited", "skipped")};
+	std::vector<Column> columns = {texts("entry point", "entry"),
+	                               texts("m x n x k", "shape"),
+	                               errors("max error", "max_error"),
+	                               errors("p95 error", "p95_error"),
+	                               errors("median error", "median_error"),
+	                               errors("worst row", "worst_row"),
+	                               errors("worst column", "worst_column"),
+	                               counts("audited", "audited"),
+	                               counts("calls", "calls"),
+	                               texts("type", "dtype_compute"),
+	                               texts("strategy", "strategy"),
+	                               texts("not audited", "skipped")};
 	if (hasOverflowed)
-		columns.insert(columns.begin() + 6, counts("overflowed", "overflowed"));
+		columns.insert(columns.begin() + 8, counts("overflowed", "overflowed"));
 	return Sheet::of(
 	    "audit", "Measured errors of lowered calls", std::move(rows), [](const AuditRow &row) { return toJson(row); },
 	    std::move(columns));

@@ -38,7 +38,7 @@ public:
 	}
 	void print(const Terminal &terminal) const
 	{
-		fmt::print("{}\n{}", terminal.paint(Style::bold, title_), rows_.print(terminal, 0));
+		fmt::print("{}\n{}", terminal.paint(Style::bold, title_), rows_.print(terminal, terminal.width));
 	}
 
 private:
@@ -291,6 +291,15 @@ struct Findings {
 	}
 };
 
+// Not every library that begins with libcu: libcurl, libcups.
+bool isOfCuda(const std::string &name)
+{
+	static constexpr const char *beginnings[] = {"libcuda",   "libcublas",   "libcudnn",    "libcufft",
+	                                             "libcurand", "libcusparse", "libcusolver", "libcupti"};
+	return std::any_of(std::begin(beginnings), std::end(beginnings),
+	                   [&](const char *beginning) { return name.starts_with(beginning); });
+}
+
 Findings look(const std::string &name, const Executable &program)
 {
 	Findings findings;
@@ -298,8 +307,7 @@ Findings look(const std::string &name, const Executable &program)
 	findings.closure = loadedWith(program.path);
 	size_t left = searchLimit - program.searched;
 	for (const auto &library : findings.closure) {
-		const bool isVendors =
-		    library.name.starts_with("libcu") || library.name.starts_with("libnv") || isBlas(library.name);
+		const bool isVendors = isOfCuda(library.name) || library.name.starts_with("libnv") || isBlas(library.name);
 		if (library.path.empty()) {
 			findings.missing.push_back(library.name);
 		} else if (!isVendors) {
@@ -387,6 +395,8 @@ void addInterception(Section &section, const Findings &findings, const policy::O
 	for (const auto &library : findings.closure)
 		if (isBlas(library.name))
 			can(fmt::format("intercept its calls of {} (run --device cpu)", library.name));
+	if (const auto blas = blasOf(findings.files.front().second); !blas.empty() && !isBlas(blas))
+		can(fmt::format("intercept the products of {}, which has a BLAS of its own (run --device cpu)", blas));
 	for (const auto &[name, file] : findings.files)
 		if (file.exportsBlas)
 			can(fmt::format("intercept its calls of the BLAS in {} (run --device cpu)", name));
@@ -425,7 +435,7 @@ std::string conclude(Section &section, const Findings &findings, const policy::O
 	const auto launch = [&](const char *device) { return fmt::format("{} run {}-- {}", invocation, device, command); };
 	if (hasGpu)
 		return launch("");
-	const auto isCuda = [](const Library &library) { return library.name.starts_with("libcu"); };
+	const auto isCuda = [](const Library &library) { return isOfCuda(library.name); };
 	if (findings.missing.empty() && std::none_of(findings.closure.begin(), findings.closure.end(), isCuda) &&
 	    !findings.has(Sign::opens) && !blasOf(program).empty())
 		return launch("--device cpu ");

@@ -9,6 +9,7 @@
 #include "src/op/dnn.h"
 #include "src/policy/cpu_calibration.h"
 #include "src/policy/decide.h"
+#include "tools/autoamp/account.h"
 #include "tools/autoamp/cpu.h"
 #include "tools/autoamp/failure.h"
 #include "tools/autoamp/launch.h"
@@ -21,6 +22,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <unistd.h>
 
 namespace autoamp::tool {
 
@@ -491,22 +493,26 @@ void writeText(const Explanation &explanation, bool isEnabled)
 		how = op.a == op::Dtype::float32 ? " to fp32" : " to sums in fp32";
 	else if (decision.strategy != policy::Strategy::fp32)
 		how = fmt::format("; O1 would lower it by {}", policy::name(decision.strategy));
+	const Terminal terminal(STDOUT_FILENO, Colour::never);
+	const auto row = [&](const char *name, const std::string &text) {
+		fmt::print("{}\n", wrap(fmt::format("  {:<9} {}", name, text), terminal.width, 12));
+	};
 	fmt::print("{} {}: {}{}\n", shown(explanation.entry), shape(op.m, op.n, op.k, op.batch),
 	           policy::name(decision.verdict), how);
 	for (const auto &step : explanation.steps)
-		fmt::print("  {:<9} {}\n", step.name, shown(step.says));
+		row(step.name, step.says);
 	const auto times = timesOf(explanation);
 	if (!times.empty())
-		fmt::print("  {:<9} {}\n", "model", times);
+		row("model", times);
 	if (decision.substitute != policy::Strategy::fp32)
-		fmt::print("  {:<9} {} if there is no memory for converted operands\n", "else",
-		           policy::name(decision.substitute));
+		row("else", fmt::format("{} if there is no memory for converted operands", policy::name(decision.substitute)));
 	const char *const cause = op::name(policy::causeOf(op, decision.reason));
-	fmt::print("  {:<9} {}: {}{}{}\n", "reason", policy::name(decision.reason), policy::meaning(decision.reason),
-	           cause ? ": " : "", cause ? cause : "");
-	const char *const advice = isEnabled ? policy::advice(decision.reason) : "AUTOAMP_ENABLED=1";
-	if (*advice)
-		fmt::print("  {:<9} {}\n", "try", advice);
+	const bool isOnCpu = op.library == op::Library::blas;
+	row("reason", fmt::format("{}: {}{}{}", policy::name(decision.reason), meaningOf(decision.reason, isOnCpu),
+	                          cause ? ": " : "", cause ? cause : ""));
+	const std::string advice = isEnabled ? adviceOn(decision.reason, isOnCpu) : "AUTOAMP_ENABLED=1";
+	if (!advice.empty())
+		row("try", advice);
 }
 
 } // namespace

@@ -103,7 +103,7 @@ Sheet observedSheet(const Runs &runs)
 		                                   {"last_ns", nanoseconds(observed.lastNs)},
 		                                   {"why_no_values", orNull(why)}};
 	                       },
-	                       {counts("times", "count"), texts("framework", "framework"), texts("step", "step"),
+	                       {texts("framework", "framework"), texts("step", "step"), counts("kernels", "count"),
 	                        durations("first", "first_ns"), durations("last", "last_ns")});
 	if (isAnyMissing)
 		sheet.columns.push_back(texts("values are missing because", "why_no_values"));
@@ -160,7 +160,7 @@ Sheet gradientSheet(const Runs &runs)
 	     scales("scale", "scale_last"),
 	     counts("steps", "steps"),
 	     counts("skipped", "skipped"),
-	     {"", "skipped_percent", 'r', percent},
+	     {"share", "skipped_percent", 'r', percent},
 	     counts("in a row", "longest_skipped"),
 	     counts("growths", "growths"),
 	     counts("backoffs", "backoffs"),
@@ -187,10 +187,10 @@ Sheet gradientEventsSheet(const Runs &runs)
 		return json;
 	};
 	return Sheet::of("gradient_events", "Events of the gradient scalers", std::move(list), show,
-	                 {durations("time", "time_ns"), texts("scaler", "scaler"), counts("step", "step"),
-	                  texts("event", "kind"), scales("before", "scale_before"), scales("after", "scale_after"),
-	                  counts("tracker", "tracker_after"), texts("found", "found_inf"),
-	                  several("after events of", "causes", causeText)});
+	                 {texts("scaler", "scaler"), counts("step", "step"), durations("since start", "time_ns"),
+	                  texts("event", "kind"), scales("scale before", "scale_before"),
+	                  scales("scale after", "scale_after"), counts("tracker", "tracker_after"),
+	                  texts("found_inf", "found_inf"), several("after events of", "causes", causeText)});
 }
 
 } // namespace autoamp::tool

@@ -4,6 +4,22 @@
 
 namespace autoamp::tool {
 
+namespace {
+
+// Null: no command is known.
+Json toJson(const NextStep &next)
+{
+	if (next.command.empty())
+		return {};
+	return {{"title", next.title},
+	        {"why", orNull(next.why)},
+	        {"command", next.command},
+	        {"saves_ns", nanoseconds(next.savesNs)},
+	        {"source", orNull(next.source)}};
+}
+
+} // namespace
+
 void writeJson(std::FILE *out, const Runs &runs, const Account &account, const Lists &lists)
 {
 	const Json totals = {{"calls", account.all.calls},

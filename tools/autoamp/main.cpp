@@ -28,6 +28,8 @@
 #include <charconv>
 #include <cmath>
 #include <iterator>
+#include <sstream>
+#include <unistd.h>
 
 namespace autoamp::tool {
 
@@ -191,6 +193,14 @@ struct Settings {
 			run.settings.push_back({"AUTOAMP_HOOK_DLSYM", "0", "--no-hook"});
 	}
 };
+
+// Help is wrapped, also if it is read through a pipe.
+std::string forTerminal(const std::string &text)
+{
+	constexpr size_t usualWidth = 100;
+	const Terminal terminal(STDOUT_FILENO, Colour::never);
+	return reflow(text, terminal.width ? std::min(terminal.width, usualWidth) : usualWidth);
+}
 
 struct CommandLine {
 	CLI::App app{
@@ -477,9 +487,9 @@ struct CommandLine {
 		else if (const auto found =
 		             app.get_subcommands([&](const CLI::App *each) { return each->get_name() == topic; });
 		         !found.empty())
-			fmt::print("{}", found.front()->help("autoamp"));
+			fmt::print("{}", forTerminal(found.front()->help("autoamp")));
 		else
-			fmt::print("{}", help(topic));
+			fmt::print("{}", forTerminal(help(topic)));
 	}
 
 	static void addSelection(CLI::App *command, Selection &selection)
@@ -603,7 +613,10 @@ int start(int count, char **words)
 		std::reverse(arguments.begin(), arguments.end()); // CLI11 expects them in reverse order
 		line.app.parse(arguments);
 	} catch (const CLI::Success &success) {
-		return line.app.exit(success);
+		std::ostringstream text;
+		const int status = line.app.exit(success, text, text);
+		fmt::print("{}", forTerminal(text.str()));
+		return status;
 	} catch (const CLI::RequiredError &) {
 		refuseMissing(*line.app.get_subcommands().front(), wrong);
 	} catch (const CLI::ParseError &error) {
@@ -629,7 +642,8 @@ int main(int count, char **words)
 			fail(Status::failed, "cannot write the output: {}", std::strerror(errno));
 		return status;
 	} catch (const Failure &failure) {
-		complain("autoamp: " + failure.line + "\n"); // made safe by fail()
+		const Terminal terminal(STDERR_FILENO, Colour::never);
+		complain(wrap("autoamp: " + failure.line, terminal.width, 2) + "\n"); // made safe by fail()
 		return static_cast<int>(failure.status);
 	} catch (const std::exception &error) {
 		if (errno == EPIPE)

@@ -15,17 +15,6 @@ namespace autoamp::tool {
 
 using policy::Reason;
 
-Json toJson(const NextStep &next)
-{
-	if (next.command.empty())
-		return {};
-	return {{"title", next.title},
-	        {"why", orNull(next.why)},
-	        {"command", next.command},
-	        {"saves_ns", nanoseconds(next.savesNs)},
-	        {"source", orNull(next.source)}};
-}
-
 std::string adviceOf(const NextStep &next)
 {
 	auto text = next.title;

@@ -2,43 +2,35 @@
 // JSON and HTML show the same. Values; main thread.
 #pragma once
 
-#include "tools/autoamp/sheet.h"
+#include "tools/autoamp/account.h"
+#include "tools/autoamp/next_step.h"
 #include "tools/autoamp/traces.h"
 
-#include <cmath>
 #include <functional>
 #include <string>
 #include <vector>
 
 namespace autoamp::tool {
 
-struct Account;
-
-struct NextStep {
-	std::string title, why, command;
-	double savesNs = NAN; // NaN: unknown, or the step saves no time
-	std::string source;   // of savesNs: model or measured; "": unknown
-};
-Json toJson(const NextStep &next); // null: no step is known
-// "let the cost model choose the strategy (saves 1.2 ms by the model): ...": the line before the command.
+// "let the cost model choose the strategy (saves 1.2 ms, model): ...": the line before the command.
 std::string adviceOf(const NextStep &next);
 
-// A setting to change, as variable and value, or an option of `run` alone.
+// A variable and its new value.
 struct Change {
 	std::string variable, value;
 };
-
-// Prints the command that runs the program again with these changes.
-using Again = std::function<std::string(const std::vector<Change> &)>;
-// The command as a trace describes it: the device, the settings and the words of the program.
-Again againFrom(const Runs &runs);
-// Before the program's words: variables, and the options of `run` that set them.
+// Changes as words of a command: variables before it, and options of `run` where there are such.
 struct Prefix {
 	std::string variables, options;
 };
 Prefix prefixOf(const std::vector<Change> &changes);
 
-constexpr double leastSaving = 0.05; // of the time as run
+// Prints the command that runs the program again with these changes.
+using Again = std::function<std::string(const std::vector<Change> &)>;
+// The command as a trace describes it: the device, the settings and the words of the program.
+Again againFrom(const Runs &runs);
+
+constexpr double leastSaving = 0.05; // as a part of the time of the run
 
 // `report`: the command that prints more about these runs.
 NextStep chooseNext(const Runs &runs, const Account &account, const Again &again, const std::string &report);

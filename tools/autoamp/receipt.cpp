@@ -6,6 +6,7 @@
 #include "tools/autoamp/escape.h"
 #include "tools/autoamp/gradient.h"
 #include "tools/autoamp/machine.h"
+#include "tools/autoamp/next.h"
 #include "tools/autoamp/recorded.h"
 #include "tools/autoamp/refusals.h"
 #include "tools/autoamp/remarks.h"
@@ -492,14 +493,17 @@ void writeReceipt(const Outcome &outcome, std::span<const char *const> entries, 
 	}
 	if (!ending.empty())
 		lines.insert(lines.begin(), ending);
-	for (const auto &line : lines) { // the rule in a line has several lines
+	for (const auto &line : lines) {
+		const std::string name = "autoamp: ";
+		const bool isCommand = line.starts_with("next: ") || line.starts_with("report: "); // to copy: in one piece
 		std::string safe;
-		for (size_t at = 0; at <= line.size();) {
+		for (size_t at = 0; at <= line.size();) { // the rule in a line has several lines
 			const size_t end = std::min(line.find('\n', at), line.size());
-			safe += shown(std::string_view(line).substr(at, end - at)) + "\n";
+			const auto part = (at == 0 ? name : "") + line.substr(at, end - at);
+			safe += (isCommand ? shown(part) : wrap(part, terminal.width, 2)) + "\n";
 			at = end + 1;
 		}
-		text += terminal.paint(Style::bold, "autoamp:") + " " + safe;
+		text += terminal.paint(Style::bold, "autoamp:") + safe.substr(name.size() - 1);
 	}
 	complain(text);
 }

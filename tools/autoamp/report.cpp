@@ -1,6 +1,7 @@
 #include "tools/autoamp/report.h"
 #include "tools/autoamp/commands.h"
 #include "tools/autoamp/gradient.h"
+#include "tools/autoamp/next.h"
 #include "tools/autoamp/remarks.h"
 #include "tools/autoamp/text.h"
 #include "tools/autoamp/traces.h"
@@ -167,6 +168,8 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 	findBest(runs, entries);
 	auto account = add(runs);
 	account.whatIf = options.whatIf;
+	if (!account.whatIf.empty())
+		account.gain.asRunNs = NAN; // of other decisions
 	account.assumed = std::move(assumed);
 	std::string places; // the traces as typed on the command line
 	for (const auto &place : options.places.empty() ? std::vector{runs.front().path} : options.places)
@@ -175,7 +178,10 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 	std::vector<trace::RowInfo> merged; // the lists refer to its rows
 	Lists lists = listsOf(request, runs, account, merged);
 	auto &list = listOf(request.view, lists);
-	list.select(options.selection);
+	auto selection = options.selection;
+	if (request.isMerged && selection.sort.empty() && list.sample.contains("as_run_ns"))
+		selection.sort = "as_run_ns"; // people look for time first
+	list.select(selection);
 
 	if (options.places.empty() && request.isMerged)
 		complain(message("autoamp: using this user's newest trace here, {}: {}, pid {}\n", here(runs.front().path),

@@ -4,6 +4,7 @@
 #include "tools/autoamp/ending.h"
 #include "tools/autoamp/escape.h"
 #include "tools/autoamp/gradient.h"
+#include "tools/autoamp/next.h"
 #include "tools/autoamp/recorded.h"
 #include "tools/autoamp/remarks.h"
 #include "tools/autoamp/traces.h"
@@ -96,7 +97,7 @@ std::string filesOf(const std::vector<const trace::Trace *> &runs)
 	return runs.size() > 3 ? fmt::format("{} and {} more", text, runs.size() - 3) : text;
 }
 
-// Why calls ran in TF32 although another type is configured; "": none did.
+// Causes of calls in TF32 although another type is configured; "": no such call.
 std::string whyTf32(const std::vector<const trace::Trace *> &runs)
 {
 	std::set<std::string> causes;
@@ -152,12 +153,6 @@ std::vector<std::string> heading(const Runs &runs, const Account &account, size_
 	if (groups.size() > most)
 		lines.push_back(fmt::format("and {} (--report config)", plural(groups.size() - most, "other configuration")));
 	return lines;
-}
-
-std::string headingOf(Times times)
-{
-	constexpr const char *headings[] = {"time (model)", "time (kernels)", "time (CPU)"}; // by Times
-	return headings[static_cast<int>(times)];
 }
 
 std::string work(const Terminal &terminal, const Account &account, size_t width)
@@ -244,13 +239,12 @@ std::string whyKept(const Terminal &terminal, const Account &account, size_t wid
 		Table table("lrrl");
 		table.add({"kept because", "time", "calls", "which means"}, Style::bold);
 		for (size_t i = 0; i < number; i++) {
-			const auto known = reasonOf(kept[i]->reason);
 			const auto &eligible = kept[i]->eligible;
 			table.add({"  " + kept[i]->reason,
 			           eligible.calls > 0
 			               ? share(eligible.timeNs(account.times), account.eligible.timeNs(account.times))
 			               : "-",
-			           count(kept[i]->calls), known ? policy::meaning(*known) : ""});
+			           count(kept[i]->calls), kept[i]->meaning()});
 		}
 		auto text = table.print(terminal, width);
 		if (number < kept.size())
@@ -273,7 +267,7 @@ std::string withLines(const std::vector<std::string> &lines, size_t width)
 	return text;
 }
 
-// What the scaler did, failures, and missing data.
+// Lines about the scaler, failures, and missing data.
 std::vector<std::string> remarks(const Runs &runs, const Account &account)
 {
 	auto lines = scalerWarnings(account);
@@ -377,12 +371,12 @@ void writeReasons(std::FILE *out, const Terminal &terminal, const Sheet &reasons
 		const auto wrapped = wrap(line, terminal.width, 4);
 		const auto bold = std::min(head.size(), wrapped.find('\n'));
 		fmt::print(out, "{}{}\n", terminal.paint(Style::bold, wrapped.substr(0, bold)), wrapped.substr(bold));
-		if (const auto known = reasonOf(reason.reason))
+		if (const auto meaning = reason.meaning(); !meaning.empty())
 			fmt::print(out, "{}\n",
-			           wrap(fmt::format("    {}{}{}", policy::meaning(*known), reason.causes.empty() ? "" : ": ",
-			                            shown(fmt::format("{}", fmt::join(reason.causes, ", ")))),
+			           wrap(fmt::format("    {}{}{}", meaning, reason.causes.empty() ? "" : ": ",
+			                            fmt::join(reason.causes, ", ")),
 			                terminal.width, 4));
-		if (const auto advice = adviceOn(reason.reason); !advice.empty())
+		if (const auto advice = reason.advice(); !advice.empty())
 			fmt::print(out, "{}\n", wrap(fmt::format("    try: {}", advice), terminal.width, 9));
 	}
 }

@@ -12,6 +12,7 @@
 #include <cxxabi.h>
 #include <fmt/format.h>
 #include <span>
+#include <sstream>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -165,10 +166,16 @@ void Table::add(std::vector<std::string> cells, Style style)
 
 std::string Table::print(const Terminal &terminal, size_t width) const
 {
+	constexpr size_t leastRoom = 24;
 	std::vector<size_t> widths(alignment_.size());
 	for (const auto &row : rows_)
 		for (size_t column = 0; column < row.cells.size(); column++)
 			widths[column] = std::max(widths[column], widthOf(row.cells[column]));
+	const size_t last = alignment_.size() - 1;
+	size_t before = 0; // columns before the last one
+	for (size_t column = 0; column < last; column++)
+		before += widths[column] + 2;
+	const bool isWrapped = last > 0 && alignment_[last] == 'l' && width >= before + leastRoom;
 	std::string result;
 	for (const auto &row : rows_) {
 		std::string line;
@@ -178,8 +185,55 @@ std::string Table::print(const Terminal &terminal, size_t width) const
 			line += alignment_[column] == 'r' ? gap + row.cells[column] : row.cells[column] + gap;
 		}
 		line.erase(line.find_last_not_of(' ') + 1);
-		result += terminal.paint(row.style, fit(line, width)) + "\n";
+		result += terminal.paint(row.style, isWrapped ? wrap(line, width, before) : fit(line, width)) + "\n";
 	}
+	return result;
+}
+
+namespace {
+
+// The column of the second field of a line, which begins after a gap of two spaces; npos: there is none.
+size_t secondField(const std::string &line)
+{
+	const size_t first = line.find_first_not_of(' '), gap = line.find("  ", std::min(first, line.size()));
+	return gap == line.npos ? gap : line.find_first_not_of(' ', gap);
+}
+
+size_t indentOf(const std::string &line)
+{
+	return std::min(line.find_first_not_of(' '), line.size());
+}
+
+} // namespace
+
+std::string reflow(const std::string &text, size_t width)
+{
+	constexpr size_t sourceWidth = 88; // a shorter line does not continue
+	std::string result, entry, previous;
+	const auto flush = [&] {
+		const size_t field = secondField(entry), indent = field == entry.npos ? indentOf(entry) : field;
+		const size_t hang = indent + 24 <= width ? indent : indentOf(entry) + 2;
+		result += (width ? wrap(entry, width, hang) : entry) + "\n";
+	};
+	std::istringstream lines(text);
+	bool isFirst = true;
+	for (std::string line; std::getline(lines, line); previous = line) {
+		const size_t indent = indentOf(line), field = secondField(entry);
+		const size_t word = std::min(line.find(' ', indent), line.size()) - indent;
+		const bool isContinued = !isFirst && !line.empty() && !previous.empty() &&
+		                         (field != entry.npos ? indent == field
+		                                              : indent == indentOf(entry) && secondField(line) == line.npos &&
+		                                                    previous.size() + 1 + word > sourceWidth);
+		if (isContinued) {
+			entry += " " + line.substr(indent);
+			continue;
+		}
+		if (!isFirst)
+			flush();
+		entry = line, isFirst = false;
+	}
+	if (!isFirst)
+		flush();
 	return result;
 }
 

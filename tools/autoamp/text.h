@@ -37,8 +37,12 @@ std::string fit(const std::string &text, size_t width); // cut with "…"; width
 // broken.
 std::string wrap(const std::string &text, size_t width, size_t indent);
 
-// Rows of cells. Each column is as wide as its widest cell; numbers are right-aligned. The last column is cut to the
-// terminal.
+// Fits a prepared text (help) to the width. Lines that continue an entry or a paragraph, as their indentation shows,
+// are joined and broken again.
+std::string reflow(const std::string &text, size_t width);
+
+// Rows of cells. Each column is as wide as its widest cell; numbers are right-aligned. A left-aligned last column is
+// wrapped if it has enough space; other columns are cut to the terminal.
 class Table
 {
 public:

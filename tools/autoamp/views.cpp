@@ -26,7 +26,6 @@ std::string date(double ns)
 
 Json toJson(const ReasonSum &reason)
 {
-	const auto known = reasonOf(reason.reason);
 	return {{"reason", orNull(reason.reason)},
 	        {"decision", orNull(reason.decision)},
 	        {"calls", reason.calls},
@@ -35,9 +34,9 @@ Json toJson(const ReasonSum &reason)
 	        {"kernel_ns", nanoseconds(reason.kernelNs)},
 	        {"est_ns", orNull(reason.estNs)},
 	        {"est_lowered_ns", orNull(reason.estLoweredNs)},
-	        {"means", known ? Json(policy::meaning(*known)) : Json()},
+	        {"means", orNull(reason.meaning())},
 	        {"causes", orNull(fmt::format("{}", fmt::join(reason.causes, ", ")))},
-	        {"advice", orNull(adviceOn(reason.reason))}};
+	        {"advice", orNull(reason.advice())}};
 }
 
 Json toJson(const Group &group)
@@ -212,8 +211,6 @@ Json toJson(const OpsRow &place)
 	        {"tc", tensorCoresOf(row.tensorCores)},
 	        {"est_ns", orNull(row.estNs * double(row.calls))}, // total of the row, like host_ns
 	        {"est_lowered_ns", orNull(row.estLoweredNs * double(row.calls))},
-	        {"est_best_ns", orNull(row.estBestNs * double(row.calls))},
-	        {"best_precision", orNull(row.bestPrecision)},
 	        {"est_source", "model"},
 	        {"plan_ns", orNull(place.planNs)},
 	        {"max_error", orNull(row.audit.orUnknown(row.audit.most))},
@@ -226,75 +223,122 @@ Json toJson(const OpsRow &place)
 	        {"site", orNull(row.site)}};
 }
 
+namespace {
+
+Json knownTime(const Sum &sum, Times times)
+{
+	return times == Times::model && std::isnan(sum.estNs) ? Json() : orNull(sum.timeNs(times));
+}
+
+// The time of the calls of a row as they ran.
+double asRunNs(const trace::RowInfo &row, Times times)
+{
+	switch (times) {
+	case Times::host:
+		return row.isCounted ? NAN : row.hostNs;
+	case Times::kernels:
+		return std::isnan(row.castNs) ? row.kernelNs : row.kernelNs + row.castNs;
+	case Times::model:
+		break;
+	}
+	return modelTimes(row).asRunNs;
+}
+
+} // namespace
+
 Sheet opsSheet(std::vector<OpsRow> list, const Account &account)
 {
 	const auto word = [](const Json &row, const char *field) {
 		return row[field].is_string() ? row[field].get<std::string>() : std::string();
 	};
-	std::vector<Column> columns = {amounts("FLOP", "flops"), shares("share", "flops", account.all.flops)};
-	if (account.times == Times::host)
-		columns.insert(columns.end(), {durations("host", "host_ns"), ratios, counts("audited", "audited")});
+	const auto times = account.times;
+	double whole = 0;
+	for (const auto &place : list)
+		if (const double ns = asRunNs(*place.row, times); ns > 0)
+			whole += ns;
+	std::vector<Column> columns = {
+	    texts("entry point", "entry"),
+	    {"m x n x k", "shape", 'l',
+	     [word](const Json &row) { return word(row, "transa") + word(row, "transb") + " " + word(row, "shape"); }},
+	    durations(headingOf(times), "as_run_ns"),
+	    shares("share", "as_run_ns", whole),
+	    counts("calls", "calls"),
+	    {"decision", "decision", 'l',
+	     [word](const Json &row) {
+		     const auto reason = word(row, "reason");
+		     return word(row, "decision") + (reason.empty() ? "" : ": " + reason);
+	     }},
+	    {"types", "dtype_compute", 'l', [word](const Json &row) {
+		     const auto in = word(row, "dtype_in"), compute = word(row, "dtype_compute");
+		     return compute.empty() || compute == in ? in : in + " > " + compute;
+	     }}};
+	if (times == Times::host)
+		columns.insert(columns.end(), {ratios, counts("audited", "audited")});
 	else
-		columns.insert(columns.end(), {durations("est", "est_ns"), durations("est lowered", "est_lowered_ns")});
-	if (account.times == Times::kernels)
-		columns.insert(columns.end(), {durations("kernels", "kernel_ns"), durations("casting", "cast_ns")});
+		columns.insert(columns.end(),
+		               {durations("unchanged (model)", "est_ns"), durations("best (model)", "est_best_ns")});
+	if (times == Times::kernels)
+		columns.push_back(durations("conversions", "cast_ns"));
 	if (!account.weights.isEmpty())
 		columns.push_back({"kept copies", "weights", 'l', weightsOf});
-	columns.insert(columns.end(), {counts("calls", "calls"),
-	                               {"decision", "decision", 'l',
-	                                [word](const Json &row) {
-		                                const auto reason = word(row, "reason");
-		                                return word(row, "decision") + (reason.empty() ? "" : ": " + reason);
-	                                }},
-	                               texts("entry", "entry"),
-	                               {"m x n x k", "shape", 'l',
-	                                [word](const Json &row) {
-		                                return word(row, "transa") + word(row, "transb") + " " + word(row, "shape");
-	                                }},
-	                               {"types", "dtype_compute", 'l',
-	                                [word](const Json &row) {
-		                                const auto in = word(row, "dtype_in"), compute = word(row, "dtype_compute");
-		                                return compute.empty() || compute == in ? in : in + " > " + compute;
-	                                }},
-	                               texts("op", "op")});
+	columns.insert(columns.end(), {amounts("FLOP", "flops"), texts("op", "op")});
 	return Sheet::of(
-	    "ops", "Calls by signature and decision", std::move(list), [](const OpsRow &row) { return toJson(row); },
+	    "ops", "Calls by signature and decision", std::move(list),
+	    [times](const OpsRow &place) {
+		    static const trace::RowInfo none = {};
+		    const auto &row = place.row ? *place.row : none;
+		    auto object = toJson(place);
+		    object.update(Json{{"est_best_ns", orNull(row.estBestNs * double(row.calls))},
+		                       {"best_precision", orNull(row.bestPrecision)},
+		                       {"as_run_ns", orNull(asRunNs(row, times))},
+		                       {"as_run_source", nameOf(times)}});
+		    return object;
+	    },
 	    columns);
 }
 
 Sheet groupsSheet(std::vector<Group> list, const Account &account)
 {
-	std::vector<Column> columns = {amounts("FLOP", "flops"), shares("share", "flops", account.all.flops)};
-	if (account.times != Times::host)
-		columns.insert(columns.end(), {durations("est", "est_ns"), durations("est lowered", "est_lowered_ns")});
-	if (account.times == Times::kernels)
-		columns.push_back(durations("kernels", "kernel_ns"));
-	columns.push_back(durations("host", "host_ns"));
-	columns.push_back(counts("calls", "calls"));
-	columns.push_back({"lowered", "lowered_flops", 'r', [](const Json &row) {
-		                   return share(row["lowered_flops"].get<double>(), row["flops"].get<double>());
-	                   }});
 	Group none;
 	none.by = list.empty() ? "group" : list.front().by;
-	columns.push_back(texts(none.by.c_str(), none.by.c_str()));
-	auto sheet = Sheet::of(
-	    "groups", "Calls in groups", std::move(list), [](const Group &group) { return toJson(group); }, columns);
-	sheet.sample = toJson(none); // the name of the first field is the grouping
+	const auto times = account.times;
+	double whole = 0;
+	for (const auto &group : list)
+		whole += group.timeNs(times);
+	std::vector<Column> columns = {texts(none.by.c_str(), none.by.c_str()),
+	                               durations(headingOf(times), "as_run_ns"),
+	                               shares("share", "as_run_ns", whole),
+	                               counts("calls", "calls"),
+	                               amounts("FLOP", "flops"),
+	                               {"FLOP lowered", "lowered_flops", 'r', [](const Json &row) {
+		                                return share(row["lowered_flops"].get<double>(), row["flops"].get<double>());
+	                                }}};
+	if (times != Times::host)
+		columns.insert(columns.end(), {durations("unchanged (model)", "est_ns"), durations("host thread", "host_ns")});
+	const auto describe = [times](const Group &group) {
+		auto object = toJson(group);
+		object.update(Json{{"as_run_ns", knownTime(group, times)}});
+		return object;
+	};
+	auto sheet = Sheet::of("groups", "Calls in groups", std::move(list), describe, columns);
+	sheet.sample = describe(none); // the name of the first field is the grouping
 	return sheet;
 }
 
 Sheet reasonsSheet(const Account &account)
 {
+	const auto times = account.times;
 	return Sheet::of("reasons", "Reasons, most time first", account.reasons,
-	                 [](const ReasonSum &reason) { return toJson(reason); },
-	                 {texts("decision", "decision"),
-	                  texts("reason", "reason"),
+	                 [times](const ReasonSum &reason) {
+		                 auto object = toJson(reason);
+		                 object.update(Json{{"as_run_ns", knownTime(reason, times)}});
+		                 return object;
+	                 },
+	                 {texts("reason", "reason"),
+	                  texts("decision", "decision"),
+	                  durations(headingOf(times), "as_run_ns"),
 	                  counts("calls", "calls"),
 	                  amounts("FLOP", "flops"),
-	                  account.times == Times::kernels ? durations("kernels", "kernel_ns")
-	                  : account.times == Times::host  ? durations("host", "host_ns")
-	                                                  : durations("est", "est_ns"),
-	                  durations("est lowered", "est_lowered_ns"),
 	                  {"which means", "means", 'l',
 	                   [](const Json &row) {
 		                   const auto text = row["means"].is_null() ? "-" : row["means"].get<std::string>();
@@ -333,12 +377,13 @@ Sheet scalerSheet(const Runs &runs)
 		                {"rule", ruleOf(info.kind, event.row)},
 		                {"led_to", ledTo.scaler ? Json{{"scaler", ledTo.scaler->name}, {"step", ledTo.step}} : Json()}};
 	    },
-	    {durations("time", "time_ns"), texts("event", "kind"), texts("site", "site"), texts("operand", "operand"),
-	     scales("before", "scale_before"), scales("after", "scale_after"),
-	     column("amax", "amax", [](double number) { return fmt::format("{:.3g}", number); }),
-	     column("excess", "excess", [](double number) { return fmt::format("{:.2g}", number); }),
-	     column("rows", "lost_rows", [](double number) { return fmt::format("{:.0f}", number); }),
-	     column("columns", "lost_columns", [](double number) { return fmt::format("{:.0f}", number); }), callColumn});
+	    {callColumn, texts("operand", "operand"), durations("since start", "time_ns"), texts("event", "kind"),
+	     scales("scale before", "scale_before"), scales("scale after", "scale_after"),
+	     column("largest value", "amax", [](double number) { return fmt::format("{:.3g}", number); }),
+	     column("error", "excess", [](double number) { return fmt::format("{:.2g}", number); }),
+	     column("rows lost", "lost_rows", [](double number) { return fmt::format("{:.0f}", number); }),
+	     column("columns lost", "lost_columns", [](double number) { return fmt::format("{:.0f}", number); }),
+	     texts("site", "site")});
 	if (!consequences->isEmpty())
 		sheet.columns.push_back({"led to", "led_to", 'l', [](const Json &row) {
 			                         const auto &to = row["led_to"];
@@ -372,8 +417,8 @@ Sheet scalerSitesSheet(const Runs &runs)
 		                             {"shape", total.row ? Json(shapeOf(*total.row)) : Json()},
 		                             {"rule", ruleOf(total.info.kind, total.row)}};
 	                 },
-	                 {counts("times", "count"), texts("event", "kind"), texts("site", "site"),
-	                  texts("operand", "operand"), callColumn});
+	                 {callColumn, texts("operand", "operand"), texts("event", "kind"), counts("times", "count"),
+	                  texts("site", "site")});
 }
 
 Sheet kernelsSheet(const Runs &runs, bool isMerged)
@@ -417,8 +462,9 @@ Sheet kernelsSheet(const Runs &runs, bool isMerged)
 		                             {"decision", row ? orNull(row->decision) : Json()},
 		                             {"site", row ? orNull(row->site) : Json()}};
 	                 },
-	                 {durations("time", "kernel_ns"), counts("count", "count"), texts("tc", "tc"),
-	                  texts("type", "dtype"), texts("decision", "decision"), callColumn, texts("kernel", "demangled")});
+	                 {callColumn, durations("time (kernels)", "kernel_ns"), counts("launches", "count"),
+	                  texts("decision", "decision"), texts("tensor cores", "tc"), texts("type", "dtype"),
+	                  texts("kernel", "demangled")});
 }
 
 Sheet lossSheet(const Runs &runs)
@@ -426,38 +472,39 @@ Sheet lossSheet(const Runs &runs)
 	std::vector<std::pair<size_t, const trace::Trace *>> list;
 	for (size_t run = 0; run < runs.size(); run++)
 		list.emplace_back(run, &runs[run]);
-	return Sheet::of("losses", "Data that the traces do not contain", list,
-	                 [](const std::pair<size_t, const trace::Trace *> &each) {
-		                 static const trace::Loss none;
-		                 const auto &loss = each.second ? each.second->loss : none;
-		                 const auto known = [&](uint64_t number) {
-			                 return each.second && each.second->hasKernels ? Json(number) : Json();
-		                 };
-		                 double own = NAN; // CUPTI overhead; NaN: CUPTI reported none
-		                 if (each.second)
-			                 for (const auto &overhead : each.second->overhead)
-				                 own = std::isnan(own) ? overhead.ns : own + overhead.ns;
-		                 return Json{{"run", each.first},
-		                             {"file", each.second ? Json(each.second->path) : Json()},
-		                             {"calls_lost", loss.callsLost},
-		                             {"events_dropped", loss.eventsDropped},
-		                             {"events_missing", loss.eventsMissing},
-		                             {"kernels_dropped", known(loss.kernelsDropped)},
-		                             {"kernels_missing", known(kernelsMissing(loss))},
-		                             {"kernels_capped", known(loss.kernelsCapped)},
-		                             {"kernels_unattributed", known(loss.kernelsUnattributed)},
-		                             {"invalid_timestamps", known(loss.invalidTimestamps)},
-		                             {"cupti_ns", nanoseconds(own)},
-		                             {"disk_full", loss.diskFull},
-		                             {"size_limit", loss.sizeLimit},
-		                             {"truncated", loss.truncated}};
-	                 },
-	                 {counts("calls", "calls_lost"), counts("events", "events_dropped"),
-	                  counts("events missing", "events_missing"), counts("kernels", "kernels_dropped"),
-	                  counts("missing", "kernels_missing"), counts("unattributed", "kernels_unattributed"),
-	                  counts("not single", "kernels_capped"), counts("bad times", "invalid_timestamps"),
-	                  durations("CUPTI's own", "cupti_ns"), texts("disk full", "disk_full"),
-	                  texts("size limit", "size_limit"), texts("cut", "truncated"), texts("file", "file")});
+	return Sheet::of(
+	    "losses", "Data that the traces do not contain", list,
+	    [](const std::pair<size_t, const trace::Trace *> &each) {
+		    static const trace::Loss none;
+		    const auto &loss = each.second ? each.second->loss : none;
+		    const auto known = [&](uint64_t number) {
+			    return each.second && each.second->hasKernels ? Json(number) : Json();
+		    };
+		    double own = NAN; // CUPTI overhead; NaN: CUPTI reported none
+		    if (each.second)
+			    for (const auto &overhead : each.second->overhead)
+				    own = std::isnan(own) ? overhead.ns : own + overhead.ns;
+		    return Json{{"run", each.first},
+		                {"file", each.second ? Json(each.second->path) : Json()},
+		                {"calls_lost", loss.callsLost},
+		                {"events_dropped", loss.eventsDropped},
+		                {"events_missing", loss.eventsMissing},
+		                {"kernels_dropped", known(loss.kernelsDropped)},
+		                {"kernels_missing", known(kernelsMissing(loss))},
+		                {"kernels_capped", known(loss.kernelsCapped)},
+		                {"kernels_unattributed", known(loss.kernelsUnattributed)},
+		                {"invalid_timestamps", known(loss.invalidTimestamps)},
+		                {"cupti_ns", nanoseconds(own)},
+		                {"disk_full", loss.diskFull},
+		                {"size_limit", loss.sizeLimit},
+		                {"truncated", loss.truncated}};
+	    },
+	    {texts("file", "file"), durations("CUPTI's own time", "cupti_ns"), counts("calls lost", "calls_lost"),
+	     counts("events dropped", "events_dropped"), counts("events missing", "events_missing"),
+	     counts("kernels dropped", "kernels_dropped"), counts("kernels missing", "kernels_missing"),
+	     counts("kernels unattributed", "kernels_unattributed"), counts("kernels only in totals", "kernels_capped"),
+	     counts("kernels untimed", "invalid_timestamps"), texts("disk full", "disk_full"),
+	     texts("size limit", "size_limit"), texts("truncated", "truncated")});
 }
 
 } // namespace autoamp::tool

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 
 using namespace autoamp::trace;
 
@@ -228,6 +229,22 @@ void write(const std::string &scenario, int number)
 		recorder.weights({.row = first, .how = "watched", .served = 290, .converted = 2, .made = 1, .bytes = 1 << 21});
 		recorder.weights({.row = first, .reason = "changes", .converted = 8});
 		call(lane, onCpu(product("lowered", "white_list", 512)), 100);
+	} else if (scenario == "costs") { // the argument: the setting that costs time; 4: very little
+		static constexpr struct {
+			const char *variable, *value, *decision, *reason;
+			int calls;
+		} cases[] = {{"AUTOAMP_STRATEGY", "cast", "lowered", "white_list", 100},
+		             {"AUTOAMP_CONFIG", "rules.toml", "lowered", "rule", 100},
+		             {"AUTOAMP_STRATEGY", "auto", "kept", "black_list", 100},
+		             {"AUTOAMP_STRATEGY", "auto", "fallback", "memory_budget", 100},
+		             {"AUTOAMP_STRATEGY", "cast", "lowered", "white_list", 1}};
+		const auto &chosen = cases[number];
+		recorder.property("config", chosen.variable, chosen.value, "environment");
+		Row row = product(chosen.decision, chosen.reason, 1024);
+		if (std::string(chosen.decision) == "lowered")
+			std::swap(row.estNs, row.estLoweredNs);
+		call(lane, row, chosen.calls);
+		call(lane, product("kept", "too_small", 8), 100);
 	} else if (scenario == "math_mode") {
 		Row row = other("cublasSgemm_v2", "float32", "already_low");
 		row.cause = "CUBLAS_TF32_TENSOR_OP_MATH";

@@ -1,0 +1,91 @@
+"""The next command: receipt, summary and JSON have the same one, it changes what it says, and it runs."""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import unittest
+
+from case import TRACED, Case
+
+INJECT = pathlib.Path(os.environ["BUILD"]) / "inject"
+
+# Scenario of the program, a word of the advice, the time that it saves in us, and the setting in its environment afterwards.
+CHANGES = (("observed", "lower 10 fp32 products", 15, "AUTOAMP_LEVEL=O1"),
+           ("faults", "scale float16 operands", None, "AUTOAMP_SCALING=auto"),
+           ("real", "measure the kernels", None, "AUTOAMP_TRACE=kernels"),
+           ("cpu 0", "measure the gain", None, "AUTOAMP_AUDIT=0.02"),
+           ("costs 0", "let the cost model choose the strategy", 150, "AUTOAMP_STRATEGY=auto"),
+           ("costs 1", "run without the rules of rules.toml", 150, "AUTOAMP_CONFIG="),
+           ("costs 2", "lower an op of the fp32 list", 150, "AUTOAMP_CUSTOM_WHITE_LIST=mm"),
+           ("costs 3", "allow more device memory", 150, "AUTOAMP_MEMORY=8G"))
+
+
+class Next(Case):
+    def setUp(self):
+        super().setUp()
+        for name in ("libautoamp-cpu.so", "libautoamp-core.so"):
+            shutil.copy(INJECT / name, self.root / "inject")
+        shutil.copy(INJECT.parent / "tests/cli/libfake_core.so", self.root / "inject/libautoamp-core.so")
+        (self.here / "rules.toml").write_text("")
+
+    def shell(self, command):
+        return subprocess.run(command, shell=True, cwd=self.here, env=self.environment, capture_output=True, text=True, timeout=60)
+
+    def receipt(self, scenario):
+        device = "cpu" if scenario.startswith("cpu") else "cuda"
+        config = ["--config", "rules.toml"] if scenario == "costs 1" else []
+        program = f"env > environment; exec '{TRACED}' {scenario}"
+        return self.autoamp("run", "--device", device, "-o", "x.aat", "--force", *config, "--", "sh", "-c", program).stderr
+
+    def test_each_change(self):
+        for scenario, title, saving, setting in CHANGES:
+            with self.subTest(scenario):
+                text = self.receipt(scenario)
+                step = self.json("x.aat")["next"]
+                self.assertEqual((step["title"], step["source"]), (title, None if saving is None else "model"))
+                self.assertEqual(step["saves_ns"] and step["saves_ns"] / 1000, saving)
+                saves = f" \\(saves {saving}[.0]* us, model\\)" if saving else ""
+                self.assertRegex(text, rf"\nautoamp: advice: {title}{saves}: {re.escape(step['why'])}\nautoamp: next: .*\n\Z")
+                summary = self.autoamp("report", "x.aat").stdout
+                self.assertRegex(summary, rf"\nadvice: {title}{saves}: ")
+                self.assertIn(f"\nnext: {step['command']}\n", summary)
+
+                # The receipt repeats the whole command line; the program shows its environment.
+                self.assertNotIn(setting + "\n", (self.here / "environment").read_text())
+                again = self.shell(text[text.rindex("next: ") + 6:])
+                self.assertEqual((again.returncode, " in x.aat" in again.stderr or "./x.aat" in again.stderr), (0, True), again.stderr)
+                environment = (self.here / "environment").read_text()
+                self.assertTrue(setting + "\n" in environment or (setting.endswith("=") and setting not in environment), environment)
+                # The report has it from the trace, which names the program alone.
+                again = self.shell(step["command"])
+                self.assertEqual(again.returncode, 0, again.stderr)
+                self.assertRegex(again.stderr, r"\nautoamp: 1 trace in \./traced\.\d+\.aat\n")
+
+    def test_a_small_saving_is_no_advice(self):
+        for scenario, view in (("costs 4", "ops"), ("low", "reasons")):
+            text = self.receipt(scenario)
+            step = self.json("x.aat")["next"]
+            self.assertIsNone(step["saves_ns"])
+            self.assertEqual(step["command"], f"{self.root}/tools/autoamp report x.aat --report {view}")
+            shown = self.shell(re.search(r"next: (.*)\n", text).group(1))
+            self.assertEqual((shown.returncode, shown.stderr), (0, ""))
+            self.assertIn({"ops": "entry point", "reasons": "already_low"}[view], shown.stdout)
+
+    def test_the_best_time_is_never_longer_than_the_others(self):
+        for scenario in ("mixed", "faults", "observed", "real", "turing", "convolutions", "costs 0", "costs 4", "kernels 1000"):
+            gain = self.json(self.trace(*scenario.split()[:1], "y.aat", *scenario.split()[1:]))["totals"]["gain"]
+            self.assertLessEqual(gain["best_ns"], min(gain["as_asked_ns"], gain["as_run_ns"]), scenario)
+            self.assertEqual(gain["source"], "model")
+            self.assertEqual(gain["measured_as_run_ns"] is not None, scenario.startswith("kernels"))
+            for field in ("as_asked_ns", "as_run_ns", "best_ns"):
+                self.assertAlmostEqual(sum(op[field] for op in gain["by_op"]), gain[field], delta=2)
+            os.unlink(self.here / "y.aat")
+
+    def test_what_if_runs_with_these_settings(self):
+        result = self.autoamp("report", "--what-if", "LEVEL=O1,STRATEGY=cast,ROUND_OUTPUT=1,GPU_MODEL=a100", self.trace("observed"))
+        self.assertRegex(result.stdout, r"\nadvice: run the program with these settings: .*\n"
+                         rf"next: AUTOAMP_ROUND_OUTPUT=1 \S+ run --device emulated --level O1 --strategy cast -- {TRACED} observed\n")
+
+
+unittest.main()
