@@ -32,6 +32,23 @@ class CommandLine(Case):
             self.assertEqual((result.returncode, result.stderr), (0, ""), arguments)
             self.assertIn(word, result.stdout)
 
+    def test_help_fits_the_terminal(self):
+        pages = [["help"], *(["help", topic] for topic in ("env", "rules", "reports", "reasons"))]
+        pages += [[command, "--help"] for command in ("run", "report", "diff", "export", "explain", "bisect", "check", "lists", "doctor")]
+        for page in pages:
+            words = self.autoamp(*page).stdout.split()
+            for columns in (60, 80):
+                text = self.autoamp(*page, COLUMNS=str(columns)).stdout
+                self.assertEqual(text.split(), words, page)  # nothing is cut
+                for line in text.splitlines():  # a long word is not broken
+                    self.assertTrue(len(line) <= columns or len(line.split()) <= 2, (page, line))
+            self.assertLessEqual(max(map(len, self.autoamp(*page).stdout.splitlines())), 130, page)  # a pipe
+
+    def test_errors_fit_the_terminal(self):
+        text = self.autoamp("report", "--what-if", "LEVEL=O1,STRATEGY", "no such file", COLUMNS="60").stderr
+        self.assertLessEqual(max(map(len, text.splitlines())), 60)
+        self.assertEqual(text.split(), self.autoamp("report", "--what-if", "LEVEL=O1,STRATEGY", "no such file").stderr.split())
+
     def test_what_has_not_landed_is_refused_and_not_in_help(self):
         for arguments in (["tune"], ["export", "--type", "otf2", "-o", "a", "b"]):
             self.refused(self.autoamp(*arguments), 2)

@@ -30,7 +30,8 @@ class Next(Case):
         (self.here / "rules.toml").write_text("")
 
     def shell(self, command):
-        return subprocess.run(command, shell=True, cwd=self.here, env=self.environment, capture_output=True, text=True, timeout=60)
+        gpu = {"LD_LIBRARY_PATH": str(self.root / "driver"), "FAKE_DEVICES": "1"}
+        return subprocess.run(command, shell=True, cwd=self.here, env=self.environment | gpu, capture_output=True, text=True, timeout=60)
 
     def receipt(self, scenario):
         device = "cpu" if scenario.startswith("cpu") else "cuda"

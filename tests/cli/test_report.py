@@ -140,8 +140,8 @@ class Table(Case):
         for scenario in ("mixed", "faults", "observed", "low", "vectors", "killed", "real"):
             text = self.summary(self.trace(scenario), COLUMNS="80")
             lines = text.splitlines()
-            self.assertLessEqual(len(lines), 23, text)
-            self.assertLessEqual(max(map(len, lines)), 80, text)
+            self.assertLessEqual(sum(-(-max(1, len(line)) // 80) for line in lines), 23, text)
+            self.assertLessEqual(max(len(line) for line in lines if not line.startswith(("next: ", "more: "))), 80, text)
         self.trace("faults", "x" * 100 + ".aat")
         for columns in ("80", "40"):
             text = self.summary("x" * 100 + ".aat", COLUMNS=columns)
@@ -203,15 +203,44 @@ class Table(Case):
         self.assertRegex(text, r"gain \(model\) .*\n  program unchanged +300 us +1.00x\n  this run +188 us +1.60x\n  best strategy +188 us +1.60x\n  this run, measured +130 us\n")
         self.assertIn("scaling: no scale was changed\n", text)
 
+    def test_rows_are_identifiable_in_narrow_terminals(self):
+        names = [self.trace("faults"), self.trace("kernels", "k.aat", "1000")]
+        wide = self.summary("--report", "ops", *names).splitlines()[2:-1]
+        self.assertNotIn("…", "".join(wide))  # no terminal
+        self.assertGreater(max(map(len, wide)), 80)
+        for columns in (80, 60):
+            lines = self.summary("--report", "ops", *names, COLUMNS=str(columns)).splitlines()
+            self.assertLessEqual(max(map(len, lines)), columns)
+            for line, whole in zip(lines[2:], wide):
+                self.assertEqual(line[:-1], whole[:len(line) - 1])
+                self.assertRegex(line, r"\Acublas\w+ +[NT]{2} \d+x\d+x\d+ +(\S+ [num]?s|-) ")
+            text = self.summary(*names, COLUMNS=str(columns))
+            self.assertLessEqual(max(len(line) for line in text.splitlines() if not line.startswith(("next: ", "more: "))), columns)
+
+    def test_a_terminal_cuts_and_a_file_does_not(self):
+        name = self.trace("faults")
+        status, shown = self.on_a_terminal("stdout", "report", name, COLUMNS="80")
+        self.assertEqual(status, 0)
+        text = self.summary(name)
+        self.assertNotIn("kept because", shown)
+        self.assertTrue(all(len(line) < 90 for line in re.sub("\x1b\\[\\d+m", "", shown).splitlines() if not line.startswith("next: ")), shown)
+        for reason in ("too_small", "driver_too_old", "unlisted", "engine_failed"):
+            self.assertRegex(text, rf"\n  {reason} ")
+
+    def test_the_reason_for_tf32(self):
+        cause = "; some calls ran in TF32: the cost model predicts it to be faster"
+        self.assertIn(cause, self.summary(self.trace("costs", "tf32.aat", "5")))
+        self.assertNotIn("TF32", self.summary(self.trace("mixed")))
+
     def test_what_takes_most_time_is_named_whole(self):
-        line = next(line for line in self.summary(self.trace("convolutions")).splitlines() if line.startswith("most time"))
+        line = next(line for line in self.summary(self.trace("convolutions"), COLUMNS="80").splitlines() if line.startswith("most time"))
         self.assertRegex(line, r"\Amost time: conv2d n32 c256 28x28 k256 3x3 s1 p1 d1 g1 n(hwc|chw) [0-9.]+ %\Z")
 
     def test_several_runs_show_the_settings_of_each(self):
         names = self.trace("mixed"), self.trace("observed"), self.trace("low")
         text = self.summary(*names)
         self.assertIn("mixed.aat, low.aat: level O1, dtype float16; on ", text)
-        self.assertIn("\nobserved.aat: level O0, dtype float16; on ", text)
+        self.assertIn("\nobserved.aat: level O0 (changes no call), dtype float16; on ", text)
         self.assertRegex(self.summary(names[0], names[2]), r"\nlevel O1, dtype float16; on autoamp emulated")
         text = self.summary("--report", "config", *names)
         self.assertRegex(text, r"\nmixed\.aat, low\.aat\nsetting .*\nlevel +O1 ")

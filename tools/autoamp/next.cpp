@@ -67,8 +67,8 @@ Again againFrom(const Runs &runs)
 		command = " " + quoted(run.program);
 	std::vector<Change> settings;
 	for (const auto &[name, value, origin] : run.config)
-		if ((origin.starts_with("--") || origin.starts_with("environment")) && !value.empty() &&
-		    std::find(std::begin(ofThisRun), std::end(ofThisRun), name) == std::end(ofThisRun))
+		if (((origin.starts_with("--") && origin != "--what-if") || origin.starts_with("environment")) &&
+		    !value.empty() && std::find(std::begin(ofThisRun), std::end(ofThisRun), name) == std::end(ofThisRun))
 			settings.push_back({name, value});
 	return [device, command, settings](const std::vector<Change> &changes) {
 		auto all = settings;
@@ -102,7 +102,7 @@ struct Facts {
 	const Again &again;
 	const std::string &report;
 	std::array<Saving, static_cast<size_t>(Cause::count)> savings = {};
-	std::map<Reason, ReasonSaving> reasons; // of kept calls and fallbacks, if they were lowered
+	std::map<Reason, ReasonSaving> reasons = {}; // of kept calls and fallbacks, if they were lowered
 
 	const Saving &saving(Cause cause) const { return savings[static_cast<size_t>(cause)]; }
 	bool isLarge(double ns) const { return ns > 0 && ns >= leastSaving * account.gain.model.asRunNs; }
@@ -153,6 +153,11 @@ Facts factsOf(const Runs &runs, const Account &account, const Again &again, cons
 
 using Choice = std::optional<NextStep>;
 
+NextStep step(std::string title, std::string why, std::string command, double savesNs = NAN, std::string source = {})
+{
+	return {std::move(title), std::move(why), std::move(command), savesNs, std::move(source)};
+}
+
 Choice whatIf(const Facts &facts)
 {
 	if (facts.account.whatIf.empty())
@@ -163,7 +168,7 @@ Choice whatIf(const Facts &facts)
 			changes.push_back({variable, value});
 	if (changes.empty())
 		return {};
-	return NextStep{"run the program with these settings", "so far, nothing was run with them", facts.again(changes)};
+	return step("run the program with these settings", "so far, nothing was run with them", facts.again(changes));
 }
 
 Choice recordAgain(const Facts &facts)
@@ -171,14 +176,14 @@ Choice recordAgain(const Facts &facts)
 	const auto &loss = facts.account.loss;
 	if (loss.callsLost == 0 && !loss.tailMissing && !loss.unwritable)
 		return {};
-	return NextStep{"record the run again, because calls are missing from the totals", "lost: " + textOf(loss),
-	                facts.again({{"AUTOAMP_TRACE_FILE", "/tmp/%e.%p.aat"}})};
+	return step("record the run again, because calls are missing from the totals", "lost: " + textOf(loss),
+	            facts.again({{"AUTOAMP_TRACE_FILE", "/tmp/%e.%p.aat"}}));
 }
 
 // Events of the scaler that make results less accurate, with the setting that avoids them.
 Choice protectValues(const Facts &facts)
 {
-	static constexpr struct {
+	static const struct {
 		const char *kind, *title, *why;
 		Change change;
 	} remedies[] = {
@@ -201,8 +206,8 @@ Choice protectValues(const Facts &facts)
 	     {"AUTOAMP_DTYPE", "float16"}}};
 	for (const auto &remedy : remedies)
 		if (const auto *events = facts.events(remedy.kind))
-			return NextStep{remedy.title, fmt::format("{} ({})", remedy.why, plural(events->count, "event")),
-			                facts.again({remedy.change})};
+			return step(remedy.title, fmt::format("{} ({})", remedy.why, plural(events->count, "event")),
+			            facts.again({remedy.change}));
 	return {};
 }
 
@@ -214,10 +219,10 @@ Choice raiseLevel(const Facts &facts)
 	if (would.calls == 0 ||
 	    (isKnown ? !facts.isLarge(saving.ns) : would.flops < leastSaving * facts.account.eligible.flops))
 		return {};
-	return NextStep{fmt::format("lower {}", plural(would.calls, "fp32 product")),
-	                fmt::format("level O0 changes no call; O1 lowers {} of the fp32 FLOP",
-	                            share(would.flops, facts.account.eligible.flops)),
-	                facts.again({{"AUTOAMP_LEVEL", "O1"}}), isKnown ? saving.ns : NAN, isKnown ? "model" : ""};
+	return step(fmt::format("lower {}", plural(would.calls, "fp32 product")),
+	            fmt::format("level O0 changes no call; O1 lowers {} of the fp32 FLOP",
+	                        share(would.flops, facts.account.eligible.flops)),
+	            facts.again({{"AUTOAMP_LEVEL", "O1"}}), isKnown ? saving.ns : NAN, isKnown ? "model" : "");
 }
 
 Choice chooseStrategy(const Facts &facts)
@@ -226,12 +231,10 @@ Choice chooseStrategy(const Facts &facts)
 	const auto &saving = facts.saving(Cause::strategy);
 	if (strategy.empty() || strategy == "auto" || !facts.isLarge(saving.ns))
 		return {};
-	const auto &gain = facts.account.gain.model;
-	return NextStep{"let the cost model choose the strategy",
-	                fmt::format("--strategy {} {} {}; another way is faster", strategy,
-	                            gain.asRunNs > gain.asAskedNs ? "makes the run slower:" : "is not the fastest for",
-	                            plural(saving.calls, "call")),
-	                facts.again({{"AUTOAMP_STRATEGY", "auto"}}), saving.ns, "model"};
+	return step(
+	    "let the cost model choose the strategy",
+	    fmt::format("--strategy {} is slower than the best strategy for {}", strategy, plural(saving.calls, "call")),
+	    facts.again({{"AUTOAMP_STRATEGY", "auto"}}), saving.ns, "model");
 }
 
 Choice dropRule(const Facts &facts)
@@ -239,16 +242,15 @@ Choice dropRule(const Facts &facts)
 	const auto &saving = facts.saving(Cause::rule);
 	if (facts.setting("config").empty() || !facts.isLarge(saving.ns))
 		return {};
-	return NextStep{
-	    "run without the rules of " + here(facts.setting("config")),
-	    fmt::format("for {}, another precision than that of a rule is faster", plural(saving.calls, "call")),
-	    facts.again({{"AUTOAMP_CONFIG", ""}}), saving.ns, "model"};
+	return step("run without the rules of " + here(facts.setting("config")),
+	            fmt::format("for {}, another precision than that of a rule is faster", plural(saving.calls, "call")),
+	            facts.again({{"AUTOAMP_CONFIG", ""}}), saving.ns, "model");
 }
 
 // Settings that allow calls to be lowered which were kept, or failed to be lowered.
 Choice allowMore(const Facts &facts)
 {
-	static constexpr struct {
+	static const struct {
 		Reason reason;
 		const char *title;
 		Change change; // value "": the op with the largest saving
@@ -287,26 +289,25 @@ Choice measure(const Facts &facts)
 	const auto &account = facts.account;
 	if (account.lowered.calls == 0 || account.gain.isMeasured())
 		return {};
-	if (account.times == Times::host)
-		return facts.setting("audit") == "0" || facts.setting("audit").empty()
-		           ? Choice({"measure the gain", "some lowered calls are also computed in fp32 and timed",
-		                     facts.again({{"AUTOAMP_AUDIT", "0.02"}})})
-		           : Choice();
-	return !account.isEmulated && !account.hasKernels
-	           ? Choice({"measure the kernels", "so far, all times are estimates of the cost model",
-	                     facts.again({{"AUTOAMP_TRACE", "kernels"}})})
-	           : Choice();
+	const bool isAudited = !facts.setting("audit").empty() && facts.setting("audit") != "0";
+	if (account.times == Times::host && !isAudited)
+		return step("measure the gain", "some lowered calls are also computed in fp32 and timed",
+		            facts.again({{"AUTOAMP_AUDIT", "0.02"}}));
+	if (account.times == Times::model && !account.isEmulated && !account.hasKernels)
+		return step("measure the kernels", "so far, all times are estimates of the cost model",
+		            facts.again({{"AUTOAMP_TRACE", "kernels"}}));
+	return {};
 }
 
 Choice readMore(const Facts &facts)
 {
 	const auto &account = facts.account;
 	if (account.eligible.calls == 0)
-		return NextStep{"see the reasons", "there is no fp32 product to lower", facts.report + " --report reasons"};
-	return NextStep{"keep these settings",
-	                fmt::format("no other setting saves {:.0f} % of the time{}", 100 * leastSaving,
-	                            account.isEmulated ? "; a run on a GPU measures it" : ""),
-	                facts.report + " --report ops"};
+		return step("see the reasons", "there is no fp32 product to lower", facts.report + " --report reasons");
+	return step("keep these settings",
+	            fmt::format("no other setting saves {:.0f} % of the time{}", 100 * leastSaving,
+	                        account.isEmulated ? "; a run on a GPU measures it" : ""),
+	            facts.report + " --report ops");
 }
 
 } // namespace

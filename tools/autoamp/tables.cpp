@@ -155,7 +155,7 @@ std::vector<std::string> heading(const Runs &runs, const Account &account, size_
 	return lines;
 }
 
-std::string work(const Terminal &terminal, const Account &account, size_t width)
+std::string work(const Terminal &terminal, const Account &account, size_t width, bool isShort)
 {
 	Table table("lrrrrrr");
 	const auto time = [&](const Sum &sum) { return sum.timeNs(account.times); };
@@ -183,7 +183,7 @@ std::string work(const Terminal &terminal, const Account &account, size_t width)
 		table.add({"other calls", "", "", count(others), "", "", ""});
 	auto text = table.print(terminal, width);
 	std::string most;
-	for (size_t i = 0; i < account.heaviest.size() && i < 3 && account.heaviest[i].second > 0; i++) {
+	for (size_t i = 0; !isShort && i < account.heaviest.size() && i < 3 && account.heaviest[i].second > 0; i++) {
 		const auto &[what, ns] = account.heaviest[i];
 		const auto more = fmt::format("{}{} {}", i ? ", " : "most time: ", what, share(ns, time(account.eligible)));
 		if (i > 0 && width > 0 && widthOf(most + more) > width)
@@ -259,11 +259,12 @@ std::string whyKept(const Terminal &terminal, const Account &account, size_t wid
 	return number > 0 ? tableOf(number) : std::string();
 }
 
-std::string withLines(const std::vector<std::string> &lines, size_t width)
+// isCut: one line of the terminal each.
+std::string withLines(const std::vector<std::string> &lines, size_t width, bool isCut = false)
 {
 	std::string text;
 	for (const auto &line : lines)
-		text += wrap(line, width, 2) + "\n";
+		text += (isCut ? fit(shown(line), width) : wrap(line, width, 2)) + "\n";
 	return text;
 }
 
@@ -284,9 +285,7 @@ std::vector<std::string> remarks(const Runs &runs, const Account &account)
 		lines.push_back(std::move(line));
 	if (auto line = describeNotEmulated(account); !line.empty())
 		lines.push_back(std::move(line));
-	for (auto &line : lines) // a rule of several lines would displace the kept calls
-		if (const size_t end = line.find('\n'); end != line.npos)
-			line = line.substr(0, end) + " see the rule in --format json";
+	std::erase_if(lines, [](auto &line) { return line.find('\n') != line.npos; }); // a rule; the advice has a remedy
 	if (account.notes > 0)
 		lines.push_back(fmt::format("failures: {}, the first: {}", count(account.notes), account.firstNote));
 	if (account.plans > 0)
@@ -312,30 +311,30 @@ void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, co
 	auto top = warnings(account);
 	const auto head = heading(runs, account, width);
 	top.insert(top.end(), head.begin(), head.end());
-	const auto tail = withLines(remarks(runs, account), width);
-	const auto begin = withLines(top, width) + "\n";
-	const auto report = fmt::format("{} report --report ops {}", invocation, places);
-	auto commands =
-	    withLines({"advice: " + adviceOf(account.next)}, width) + message("next: {}\n", account.next.command);
+	const auto bottom = remarks(runs, account);
+	const auto next = message("next: {}\n", account.next.command);
 	// Commands to copy are never cut; a terminal breaks them.
-	const auto commandLines = [&](const std::string &command) {
-		return width ? (6 + widthOf(command) + width - 1) / width : 1;
-	};
-	const auto middle = [&](bool isShort) {
-		return gainOf(terminal, account, width, isShort) + work(terminal, account, width);
-	};
-	auto text = middle(false);
-	const auto used = [&] {
-		return linesOf(begin) + linesOf(text) + linesOf(tail) + linesOf(commands) - 1 +
-		       commandLines(account.next.command);
-	};
-	if (width && used() > summaryLines)
-		text = middle(true);
-	if (account.next.command != report && (!width || used() + commandLines(report) <= summaryLines))
-		commands += message("more: {}\n", report);
-	const size_t left = !width ? SIZE_MAX : summaryLines - std::min<size_t>(summaryLines, used());
-	const auto kept = whyKept(terminal, account, width, left);
-	fmt::print(out, "{}{}{}{}{}", begin, text, kept, tail, commands);
+	const auto rowsOf = [&](const std::string &command) { return width ? (command.size() - 2 + width) / width : 1; };
+	std::string text, kept;
+	size_t used = 0;
+	// A short gain and cut lines make space for the reasons.
+	for (const auto &[isShort, isCut] : {std::pair(false, false), {true, false}, {true, true}}) {
+		const auto begin = withLines(top, width, isCut) + "\n" + gainOf(terminal, account, width, isShort) +
+		                   work(terminal, account, width, isCut);
+		const auto end =
+		    withLines(bottom, width, isCut) + withLines({"advice: " + adviceOf(account.next)}, width, isCut);
+		used = linesOf(begin) + linesOf(end) + rowsOf(next);
+		kept = whyKept(terminal, account, width, !width ? SIZE_MAX : summaryLines - std::min(summaryLines, used));
+		text = begin + kept + end + next;
+		const bool isWhole = account.eligibleKept.calls + account.fallback.calls == 0 || !kept.empty();
+		if (!width || (isWhole && used <= summaryLines))
+			break;
+	}
+	const auto more = message("more: {} report --report ops {}\n", invocation, places);
+	const bool isOther = account.next.command.find(" --report ") == std::string::npos;
+	if (isOther && (!width || used + linesOf(kept) + rowsOf(more) <= summaryLines))
+		text += more;
+	fmt::print(out, "{}", text);
 }
 
 void writeConfig(std::FILE *out, const Terminal &terminal, const Runs &runs)

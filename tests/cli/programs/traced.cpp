@@ -224,12 +224,17 @@ void write(const std::string &scenario, int number)
 	} else if (scenario == "cpu_slower") {
 		const RowId row = call(lane, onCpu(product("lowered", "white_list", 1024)), 10);
 		recorder.audit({.row = row, .error = 2e-3, .fp32Ns = 1000, .actualNs = 3000});
+	} else if (scenario == "cpu_observed") {
+		call(lane, onCpu(product("observed", "white_list", 1024)), 10);
+		Row row = onCpu(other("cblas_dgemm", "float64", "float64"));
+		row.decision = "observed";
+		call(lane, row, 5);
 	} else if (scenario == "weights") {
 		const RowId first = call(lane, onCpu(product("lowered", "white_list", 1024)), 300);
 		recorder.weights({.row = first, .how = "watched", .served = 290, .converted = 2, .made = 1, .bytes = 1 << 21});
 		recorder.weights({.row = first, .reason = "changes", .converted = 8});
 		call(lane, onCpu(product("lowered", "white_list", 512)), 100);
-	} else if (scenario == "costs") { // the argument: the setting that costs time; 4: very little
+	} else if (scenario == "costs") { // the argument: the setting that costs time; 4 and 5: hardly any
 		static constexpr struct {
 			const char *variable, *value, *decision, *reason;
 			int calls;
@@ -237,13 +242,17 @@ void write(const std::string &scenario, int number)
 		             {"AUTOAMP_CONFIG", "rules.toml", "lowered", "rule", 100},
 		             {"AUTOAMP_STRATEGY", "auto", "kept", "black_list", 100},
 		             {"AUTOAMP_STRATEGY", "auto", "fallback", "memory_budget", 100},
-		             {"AUTOAMP_STRATEGY", "cast", "lowered", "white_list", 1}};
+		             {"AUTOAMP_STRATEGY", "cast", "lowered", "white_list", 1},
+		             {"AUTOAMP_STRATEGY", "auto", "lowered", "white_list", 1}};
 		const auto &chosen = cases[number];
 		recorder.property("config", chosen.variable, chosen.value, "environment");
 		Row row = product(chosen.decision, chosen.reason, 1024);
 		if (std::string(chosen.decision) == "lowered")
 			std::swap(row.estNs, row.estLoweredNs);
 		call(lane, row, chosen.calls);
+		row.dtypeCompute = row.strategy = "tf32";
+		if (number == 5)
+			call(lane, row, 1);
 		call(lane, product("kept", "too_small", 8), 100);
 	} else if (scenario == "math_mode") {
 		Row row = other("cublasSgemm_v2", "float32", "already_low");
