@@ -32,7 +32,8 @@ def run(*options, program=digits):
 def run_next(report):
     """The same of the command that a report recommends, as a user types it."""
     with tempfile.TemporaryDirectory() as folder:
-        said = subprocess.run(report["next"]["command"], shell=True, cwd=folder, env=clean, check=True, capture_output=True, text=True)
+        said = subprocess.run(report["next"]["command"], shell=True, env={**clean, "AUTOAMP_TRACE_FILE": f"{folder}/%p.aat"}, check=True,
+                              capture_output=True, text=True)
         printed = subprocess.run([autoamp, "report", "--format", "json", folder], check=True, capture_output=True, text=True)
     return said.stdout, json.loads(printed.stdout)
 
