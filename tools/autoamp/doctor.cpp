@@ -160,7 +160,7 @@ Section support(const Driver &driver, const std::vector<Library> &libraries, con
 	const int oldest = kernels::images().front().oldestDriver;
 	row(driver.version >= oldest,
 	    oldest < 13000
-	        ? "a driver that loads autoamp's kernels (525 or newer; no NVIDIA driver has loaded them yet)"
+	        ? "a driver that loads autoamp's kernels (525 or newer; tested with 580)"
 	        : "a driver that loads autoamp's kernels (580 or newer, because this build lacks NVRTC of CUDA 12)",
 	    driver.isFound ? "only strategies without conversion (tf32, library); other calls are kept (driver_too_old)"
 	                   : "programs run only on the emulated device");
