@@ -110,8 +110,8 @@ inline const Driver *driver()
 	return theDriver.get(loadDriver);
 }
 
-// Launches a kernel of one-dimensional blocks. A CUkernel runs in the context of the stream. A captured stream must not
-// be asked for its context (docs/assumptions.md), so `isCaptured` launches the function of the current context, which
+// Launches a kernel of one-dimensional blocks. A CUkernel runs in the context of the stream. A captured stream is not
+// asked for its context (docs/assumptions.md), so `isCaptured` launches the function of the current context, which
 // the driver refuses on a stream of another one.
 Result launch(const Driver &driver, CUkern_st *kernel, unsigned blocks, unsigned threads, Stream stream,
               void **arguments, bool isCaptured);

@@ -153,7 +153,7 @@ ContextAnswer currentContext(const cuda::Driver &driver, size_t budget, cuda::St
 		return {nullptr, policy::Reason::engine_failed, "cuCtxGetId"};
 	ContextState *context = find(current.id);
 	unsigned long long streamId = 0;
-	// A query of a captured stream for its id or its context invalidates the capture (docs/assumptions.md).
+	// A query of a captured stream for its id invalidates the capture (docs/assumptions.md).
 	if (!isCapturing && (!context || !context->knows(driver, stream, streamId))) {
 		if (!cuda::currentContext(driver, current))
 			return {nullptr, policy::Reason::engine_failed, "querying the current context"};

@@ -364,7 +364,7 @@ struct Driver {
 	{
 		if (green)
 			*green = nullptr;
-		return as(emulated::uncapturedFact(stream, context, &emulated::StreamFacts::context));
+		return as(emulated::streamFact(stream, context, &emulated::StreamFacts::context));
 	}
 
 	// ---- kernels

@@ -114,15 +114,14 @@ bool isPacked(const Tensor &t, bool isChannelsLast)
 	return isIt;
 }
 
-// An output gradient has the layout of the filter, without gaps. 3-D filters with channels last are not flipped.
+// An output gradient has the layout of the filter, without gaps. 3-D filters have no gaps.
 bool isLayoutServed(const Problem &p)
 {
 	const Convolution &c = p.geometry;
 	if (c.direction == F)
-		return isPacked(p.w(), false) || c.spatial == 2 || !c.isFlipped;
+		return c.spatial == 2 || isPacked(p.w(), false) || isPacked(p.w(), true);
 	return (isPacked(p.w(), false) && isPacked(p.y(), false)) ||
-	       (isPacked(p.w(), true) && isPacked(p.y(), true) && isPacked(p.x(), true) &&
-	        (c.spatial == 2 || !c.isFlipped));
+	       (isPacked(p.w(), true) && isPacked(p.y(), true) && isPacked(p.x(), true));
 }
 
 bool isWithin(Limit limit, const Problem &p)

@@ -87,8 +87,7 @@ struct Locked {
 
 thread_local std::vector<std::pair<CUpti_ExternalCorrelationKind, uint64_t>> externals;
 
-// The real library destroys its objects at exit: those of the library itself, and those made at the first use of a
-// function. A later call uses destroyed objects and crashes.
+// The real library destroys its objects at exit. A later call uses destroyed objects and crashes.
 std::atomic<bool> isDestroyed{false};
 struct Object {
 	~Object() { isDestroyed = true; }
@@ -235,8 +234,6 @@ Launched launched(cudaGraphNodeType type, bool byDriver)
 	for (const cudaGraphNodeType work : {cudaGraphNodeTypeKernel, cudaGraphNodeTypeMemcpy, cudaGraphNodeTypeMemset})
 		if (all.kinds.count(kindOf(work)))
 			answer.wanted |= 1u << work;
-	if (answer.wanted)
-		static const Object ofFirstUse;
 	if (type != cudaGraphNodeTypeHost)
 		callBack(byDriver, functionOf(type), correlation);
 	return answer;
