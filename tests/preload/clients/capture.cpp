@@ -532,24 +532,6 @@ struct SharedRow {
 	void (*edit)(Shared &, cudaGraph_t &) = nullptr;
 };
 
-// Memory for the vendor's products. Without it, a captured product allocates its workspace by nodes of the graph, and a
-// graph with such nodes cannot be changed or copied.
-class Workspace
-{
-public:
-	explicit Workspace(const Session &session)
-	{
-		constexpr size_t bytes = 32 << 20;
-		CHECK(cudaMalloc(&memory_, bytes));
-		CHECK(cublasSetWorkspace(session.handle, memory_, bytes));
-	}
-	~Workspace() { CHECK(cudaFree(memory_)); }
-	Workspace(const Workspace &) = delete;
-
-private:
-	void *memory_ = nullptr;
-};
-
 // Captures, and replays next to eager products of the same shape: every result equals the eager one.
 void shares(const SharedRow &row, Line &line)
 {

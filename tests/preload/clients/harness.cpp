@@ -278,6 +278,18 @@ Session::~Session()
 		cudaStreamDestroy(stream);
 }
 
+Workspace::Workspace(const Session &session)
+{
+	constexpr size_t bytes = 32 << 20;
+	CHECK(cudaMalloc(&memory_, bytes));
+	CHECK(cublasSetWorkspace(session.handle, memory_, bytes));
+}
+
+Workspace::~Workspace()
+{
+	CHECK(cudaFree(memory_));
+}
+
 State::State(cublasHandle_t handle)
 {
 	CHECK(cublasGetStream(handle, &stream));

@@ -140,6 +140,19 @@ struct Session {
 	cublasLtHandle_t light = nullptr; // its own, no cast
 };
 
+// Memory for the vendor's products on the session's handle. Without it, a captured product allocates its workspace by
+// nodes of the graph, and a graph with such nodes cannot be changed, copied or a child.
+class Workspace
+{
+public:
+	explicit Workspace(const Session &session);
+	~Workspace();
+	Workspace(const Workspace &) = delete;
+
+private:
+	void *memory_ = nullptr;
+};
+
 // All state of a handle that can be queried, and the pending error.
 struct State {
 	explicit State(cublasHandle_t handle);

@@ -177,6 +177,7 @@ void updatedInOtherMemory(Scene &scene)
 // Inside another graph; everything except the executable is destroyed before it is launched.
 void asChild(Scene &scene)
 {
+	const Workspace workspace(scene.session);
 	const cudaGraph_t child = scene.capture(*scene.same[0]);
 	cudaGraph_t graph = nullptr;
 	cudaGraphNode_t node = nullptr;
@@ -193,6 +194,7 @@ void asChild(Scene &scene)
 // Launched into a capture.
 void launchedInCapture(Scene &scene)
 {
+	const Workspace workspace(scene.session);
 	const cudaGraph_t inner = scene.capture(*scene.same[0]);
 	const cudaGraphExec_t innerExecutable = instantiate(inner);
 	CHECK(cudaGraphDestroy(inner));
@@ -207,6 +209,7 @@ void launchedInCapture(Scene &scene)
 // A clone of a clone, after both originals were destroyed.
 void cloned(Scene &scene)
 {
+	const Workspace workspace(scene.session);
 	const cudaGraph_t first = scene.capture(*scene.same[1]);
 	cudaGraph_t second = nullptr, third = nullptr;
 	CHECK(cudaGraphClone(&second, first));

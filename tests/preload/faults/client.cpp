@@ -60,7 +60,7 @@ float *onDevice(size_t count, unsigned seed)
 	return static_cast<float *>(data);
 }
 
-float *A, *B, *C, *otherC, *initialC, *bias, *mask, *gradient;
+float *A, *B, *C, *otherC, *initialC, *bias, *mask, *gradient, *workspace;
 cublasHandle_t handle;
 
 // Restores C before each product, so that no result depends on another, and sets a pending error of the application.
@@ -160,9 +160,13 @@ void light(cublasLtEpilogue_t epilogue, int times, float **arrays = nullptr)
 	const auto of = [arrays](float *data, int which) {
 		return arrays ? static_cast<void *>(arrays + which * batch) : data;
 	};
-	// Like most programs: an algorithm that the heuristic chose, without a workspace.
+	// Like most programs: an algorithm that the heuristic chose, without a workspace unless it needs one.
+	const size_t room = epilogue == CUBLASLT_EPILOGUE_DRELU_BGRAD ? m * sizeof(float) : 0;
 	cublasLtMatmulPreference_t preference;
 	NEED(cublasLtMatmulPreferenceCreate, &preference);
+	if (room)
+		NEED(cublasLtMatmulPreferenceSetAttribute, preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room,
+		     sizeof room);
 	cublasLtMatmulHeuristicResult_t chosen;
 	int found = 0;
 	NEED(cublasLtMatmulAlgoGetHeuristic, lightHandle, product, layoutA, layoutB, layoutC, layoutC, preference, 1,
@@ -171,7 +175,7 @@ void light(cublasLtEpilogue_t epilogue, int times, float **arrays = nullptr)
 		prepare();
 		report("cublasLtMatmul",
 		       cublasLtMatmul(lightHandle, product, &alpha, of(A, 0), layoutA, of(B, 1), layoutB, &beta, of(C, 2),
-		                      layoutC, of(C, 2), layoutC, &chosen.algo, nullptr, 0, nullptr));
+		                      layoutC, of(C, 2), layoutC, &chosen.algo, room ? workspace : nullptr, room, nullptr));
 	}
 	NEED(cublasLtMatmulPreferenceDestroy, preference);
 	NEED(cublasLtMatrixLayoutDestroy, layoutC);
@@ -328,6 +332,7 @@ int main(int argc, char **argv)
 	otherC = onDevice(sizeResult, 3);
 	initialC = onDevice(sizeResult, 4);
 	bias = onDevice(m, 5);
+	workspace = onDevice(m, 7);
 	mask = onDevice(128 / 32 * n, 6);
 	eager();
 	light(CUBLASLT_EPILOGUE_RELU_BIAS, 2);
