@@ -107,11 +107,48 @@ class Diff(Case):
         self.assertEqual(lines, whole)
         table = list(csv.DictReader(io.StringIO(self.diff("--format", "csv", *names))))
         self.assertEqual([row["entry"] for row in table], [row["entry"] for row in whole])
-        marked = self.diff("--format", "md", "--top", "1", *names)
-        self.assertIn("| calls | then | entry |", marked)
-        self.assertIn("and 4 more rows", marked)
         ordered = json.loads(self.diff("--format", "json", "--sort", "calls_after", *names))["signatures"]
         self.assertEqual(ordered[0]["calls_after"], 1600)
+
+    def test_markdown_for_pull_requests(self):
+        names = self.trace("observed"), self.trace("mixed")
+        text = self.diff("--format", "md", *names)
+        self.assertTrue(text.startswith(EMULATED + "\n\n**observed.aat → mixed.aat: 1.22× faster per call** (model, nothing was timed). 5 of 5 signatures changed"))
+        self.assertIn("\n| **total** | 40 → 3,005 |  |  |", text)
+        self.assertIn(r"| mm TN 1024×1024×1024 | 10 → 900 | observed float32 \(white_list\) | lowered float16 \(white_list\) |", text)
+        self.assertIn("- level: O0 → O1\n", text)
+        self.assertIn("and 4 more rows", self.diff("--format", "md", "--top", "1", *names))
+
+    def test_only_changes_are_listed(self):
+        before, after = self.trace("kernels", "a.aat", "1000"), self.trace("kernels", "b.aat", "1040")
+        for form, rest in (("md", "| 2 unchanged | 100 |"), ("html", "2 signatures did not change")):
+            text = self.diff("--format", form, before, after)
+            self.assertIn(rest, text)
+            self.assertNotIn("512×512×512", text)
+            text = self.diff("--format", form, "--all", before, after)
+            self.assertIn("512×512×512", text)
+            self.assertNotIn(rest, text)
+        slower = self.diff("--format", "md", before, self.trace("kernels", "c.aat", "1500"))
+        self.assertRegex(slower, r"\*\*a.aat → c.aat: 1.38× slower\*\* \(measured, kernels\). 2 of 2 signatures changed")
+        self.assertIn("| 1.50× slower |", slower)
+
+    def test_gates_in_documents(self):
+        names = self.trace("kernels", "a.aat", "1000"), self.trace("kernels", "b.aat", "1500")
+        for form in ("md", "html"):
+            for limit, status, words in (("40", 0, "passed"), ("30", 1, "failed: 38.5 % slower, more than 30 %")):
+                result = self.autoamp("diff", "--format", form, "--fail-if-slower", limit, *names)
+                self.assertEqual(result.returncode, status)
+                self.assertIn(f"--fail-if-slower {limit}", result.stdout)
+                self.assertIn(words, result.stdout)
+
+    def test_texts_of_traces_are_no_markdown(self):
+        text = self.diff("--format", "md", self.trace("hostile_kernels"), self.trace("mixed"))
+        self.assertNotRegex(text, r"<[a-z/]|(?<!\\)\[a\]\(")
+
+    def test_model_times_in_json(self):
+        rows = self.rows(self.trace("observed"), self.trace("mixed"))
+        row = rows["1024x1024x1024"]
+        self.assertEqual((row["ratio"], row["model_ns_before"], row["model_ns_after"], row["model_ratio"]), (None, 30000, 900 * 1500, 0.5))
 
     def test_what_is_wrong(self):
         name = self.trace("mixed")
@@ -120,7 +157,9 @@ class Diff(Case):
         for gate in ("--fail-if-slower", "--fail-if-error"):
             for value in ("-1", "nan", "inf", "-inf", "1x"):
                 self.refused(self.autoamp("diff", name, name, gate, value), 2, value)
-        self.refused(self.autoamp("diff", name, name, "--format", "html"), 2, "html")
+        self.refused(self.autoamp("diff", name, name, "--format", "pdf"), 2, "pdf")
+        for form in ("table", "json", "csv", "jsonl"):
+            self.refused(self.autoamp("diff", name, name, "--format", form, "--all"), 2, "--all")
         self.refused(self.autoamp("diff", name, "missing.aat"), 2, "missing.aat")
         self.refused(self.autoamp("diff", name, name, "--sort", "speed"), 2, "ratio")
         self.refused(self.autoamp("diff", name, name, name), 2, "unexpected")

@@ -67,8 +67,9 @@ def with_flips(data, chance):
 
 
 class Tags(html.parser.HTMLParser):
-    KNOWN = set("html head meta style title body main h1 h2 p pre svg desc rect g text path line polyline div table caption thead tbody "
-                "tr th td button span code script ul li a polygon circle".split())
+    KNOWN = set("html head meta style title body header main nav section footer h1 h2 h3 p pre svg rect text path line circle div figure "
+                "figcaption table caption thead tbody tr th td button span small b strong br code script ul ol li a details summary label "
+                "input fieldset legend".split())
 
     def __init__(self):
         super().__init__()
@@ -76,7 +77,7 @@ class Tags(html.parser.HTMLParser):
 
     def handle_starttag(self, tag, attributes):
         self.scripts += tag == "script"
-        if tag not in self.KNOWN or any(name.startswith("on") or name in ("src", "href") for name, _ in attributes):
+        if tag not in self.KNOWN or any(name.startswith("on") or name == "src" or (name == "href" and not value.startswith("#")) for name, value in attributes):
             self.odd.append((tag, attributes))
 
 

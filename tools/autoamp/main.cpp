@@ -332,7 +332,8 @@ struct CommandLine {
 		    ->type_name("E");
 		addSelection(comparing, diff.selection);
 		comparing->add_option("--format", diff.format, "Output format; default table")
-		    ->check(CLI::IsMember({"table", "json", "csv", "jsonl", "md"}));
+		    ->check(CLI::IsMember({"table", "json", "csv", "jsonl", "md", "html"}));
+		comparing->add_flag("--all", diff.all, "md and html: also print the signatures that did not change");
 		comparing->add_flag("--raw", isCsvRaw, rawHelp);
 		addColour(comparing, diff.colour);
 

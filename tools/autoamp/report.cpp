@@ -191,7 +191,7 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 	if (request.is("json"))
 		writeJson(stdout, runs, account, lists);
 	else if (request.is("html"))
-		writeHtml(stdout, runs, account, lists, places);
+		writeHtml(stdout, runs, account, lists, !options.selection.sort.empty());
 	else if (request.is("csv"))
 		writeCsv(stdout, list);
 	else if (request.is("jsonl"))

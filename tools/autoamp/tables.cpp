@@ -268,7 +268,8 @@ std::string withLines(const std::vector<std::string> &lines, size_t width, bool 
 	return text;
 }
 
-// Lines about the scaler, failures, and missing data.
+} // namespace
+
 std::vector<std::string> remarks(const Runs &runs, const Account &account)
 {
 	auto lines = scalerWarnings(account);
@@ -301,8 +302,6 @@ std::vector<std::string> remarks(const Runs &runs, const Account &account)
 		lines.push_back("lost: " + textOf(account.loss));
 	return lines;
 }
-
-} // namespace
 
 void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, const Account &account,
                   const std::string &places)

@@ -13,6 +13,8 @@ namespace autoamp::tool {
 // `places`: arguments of `report` that select these runs.
 void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, const Account &account,
                   const std::string &places);
+// Scaler events, failures, and missing data: one line each.
+std::vector<std::string> remarks(const Runs &runs, const Account &account);
 // A row of the ops list. run: index of its run; 0 for rows merged from several runs.
 struct OpsRow {
 	size_t run = 0;
@@ -49,6 +51,7 @@ struct Lists {
 };
 // JSON: the whole document. HTML: one self-contained page with charts and the lists.
 void writeJson(std::FILE *out, const Runs &runs, const Account &account, const Lists &lists);
-void writeHtml(std::FILE *out, const Runs &runs, const Account &account, const Lists &lists, const std::string &places);
+// isSorted: the user chose the order of the rows.
+void writeHtml(std::FILE *out, const Runs &runs, const Account &account, const Lists &lists, bool isSorted);
 
 } // namespace autoamp::tool

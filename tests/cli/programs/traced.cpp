@@ -131,6 +131,31 @@ void gradientSteps(RowId row, int steps)
 	}
 }
 
+// `number` signatures with one call each, lowered and kept in turn; a lowered one of eight is slower than unchanged.
+void signatures(Lane *lane, int number)
+{
+	for (int i = 0; i < number; i++) {
+		Row row = i % 2 ? product("kept", "too_small", 64) : product("lowered", "white_list", 1024);
+		row.m = 1 + i, row.op = i % 3 ? "mm" : "addmm";
+		row.estNs = 1000 + i, row.estLoweredNs = i % 8 ? 500 + i : 2000 + i;
+		call(lane, row, 1);
+	}
+}
+
+// Texts of the program that would break out of an HTML page or a Markdown table.
+void hostileWork(Lane *lane)
+{
+	Row row = product("lowered", "white_list", 1024);
+	row.caller = "</script><img src=x onerror=alert(1)>";
+	row.region = "\"><svg onload=alert(2)>|`";
+	const RowId id = call(lane, row, 3);
+	scaler(id, "rescale", 'A');
+	const KernelEvent kernel = {1000, 2000, 1, "</script><script>alert('3')</script>\" onclick=\"alert(4)",
+	                            id,   7,    0, 0};
+	recorder.kernels({&kernel, 1}, {});
+	recorder.property("config", "AUTOAMP_CUSTOM_WHITE_LIST", "</style><b title='x'>|[a](http://x)", "environment");
+}
+
 // Scalers of each kind of finding, with the skipped steps of a loop.
 void gradientFindings()
 {
@@ -258,6 +283,11 @@ void write(const std::string &scenario, int number)
 		Row row = other("cublasSgemm_v2", "float32", "already_low");
 		row.cause = "CUBLAS_TF32_TENSOR_OP_MATH";
 		call(lane, row, 7);
+	} else if (scenario == "signatures") {
+		signatures(lane, number);
+	} else if (scenario == "hostile_kernels") {
+		recorder.clock(0);
+		hostileWork(lane);
 	} else if (scenario == "low") {
 		call(lane, other("cublasGemmEx", "float16", "already_low"), 7);
 	} else if (scenario == "vectors") {
