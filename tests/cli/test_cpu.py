@@ -182,7 +182,7 @@ class Report(Cpu):
 
     @needs_blas
     def test_doctor_finds_the_blas(self):
-        """A Python with NumPy, and a program that also links libcurl, whose name begins like those of CUDA."""
+        """A Python with NumPy, and a program that also links libcurl, whose name begins with libcu like the CUDA libraries."""
         python = self.here / "bin/python3"
         for folder in (python.parent, self.here / "lib/python3.11/site-packages/numpy"):
             folder.mkdir(parents=True)

@@ -271,7 +271,7 @@ class Said(Test):
                 self.command(script, "--capture-range", "calls:2:3", folder=folder)
                 told = subprocess.run([runner.PLACE.autoamp, "report", folder], capture_output=True, text=True,
                                       timeout=runner.TIMEOUT, check=True)
-                self.assertIn(f"\nRecorded: {says} (capture range calls:2:3)\n", told.stdout)
+                self.assertIn(f"\nrecorded: {says} (capture range calls:2:3)\n", told.stdout)
 
     def test_no_receiver_of_nvtx(self):
         for path in ({}, {"_NVTX_INJECTION64_PATH": "/opt/nsys/libToolsInjection64.so"}):

@@ -17,8 +17,7 @@ FORWARD = {"narrow.groups.forward", "narrow.groups_c3.forward", "narrow.3d_strid
            "narrow.strided_dilated.forward", "narrow.3d_strided.filter", "narrow.strided_dilated.filter"}
 # The vendor refuses an output gradient with gaps or another layout than the filter, and a flipped 3-D filter whose channels
 # are last.
-REFUSED = {"wide.3d_nhwc_flipped.forward", "wide.nhwc_to_nchw.data", "wide.gaps.data", "wide.3d_nhwc_flipped.data",
-           "wide.nhwc_to_nchw.filter", "wide.nchw_to_nhwc.filter", "wide.gaps.filter", "wide.3d_nhwc_flipped.filter"}
+REFUSED = {"wide.nhwc_to_nchw.data", "wide.gaps.data", "wide.nhwc_to_nchw.filter", "wide.nchw_to_nhwc.filter", "wide.gaps.filter"}
 # Cases in which the result does not show whether it was bfloat16.
 FOLLOWED = ("*scaled*", "*added*", "fused.*")
 
