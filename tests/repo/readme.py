@@ -143,7 +143,7 @@ class Checker:
         self.compare(JSON, "reason", reasons, self.rows("src/policy/decision.h", "AUTOAMP_REASONS"))
 
     def check_json(self):
-        sections = {"# Report as JSON": ("json", "views", "gain", "gradient_views", "audit"), "## `autoamp diff --format json`": ("diff",),
+        sections = {"# Report as JSON": ("json", "views", "gain", "gradient_views", "audit"), "## `autoamp diff --format json`": ("comparison", "diff"),
                     "## `autoamp explain --format json`": ("explain",), "## `autoamp lists --format json`": ("lists",)}
         ends = [*sections][1:] + ["the end of the page"]
         for (begin, sources), end in zip(sections.items(), ends):
@@ -152,7 +152,7 @@ class Checker:
             listed = self.cells(JSON, begin, f"\n{end}")
             spans = set(re.findall(r"`(\w+)`", self.section(JSON, begin, f"\n{end}")))
             if "diff" in sources:  # these come in pairs
-                pairs = self.words("tools/autoamp/diff.cpp", r"const auto add = (.*?)return object", r'add\("(\w+)"')
+                pairs = self.words("tools/autoamp/comparison.cpp", r"const auto add = (.*?)return object", r'add\("(\w+)"')
                 existing |= {name + side for name in pairs for side in ("_before", "_after")} | {"ratio", "changed"}
                 existing -= {"_before"}
             # Objects inside a row are described in its last cell.

@@ -11,7 +11,7 @@ namespace autoamp::tool {
 
 namespace {
 
-constexpr double leastChange = 0.05; // of the time per call
+constexpr double leastChange = 0.05; // relative to the time per call
 constexpr size_t mostRows = 500;
 
 struct Row {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t mostOps = 5, mostShapes = 3;
 
-// A change of less than 0.5 % is none.
+// A change of less than 0.5 % does not count.
 bool isFaster(double gain)
 {
 	return gain > 1.005;
@@ -107,7 +107,7 @@ std::string nextCard(const NextStep &step)
 	std::string body = "<div class=\"answer next\"><h2>What next?</h2>\n";
 	if (step.command.empty())
 		return body +
-		       "<p class=\"step\">Nothing to do</p>\n<p>No change is known that saves a significant time.</p></div>\n";
+		       "<p class=\"step\">Nothing to do</p>\n<p>No known change saves a significant time.</p></div>\n";
 	body += "<p class=\"step\">" + html(capitalized(step.title)) + "</p>\n";
 	if (step.savesNs > 0)
 		body += fmt::format("<p>Saves {} {}</p>\n", time(step.savesNs), tag(html(step.source)));

@@ -64,7 +64,7 @@ std::string reasonsSection(const Sheet &reasons, Times times, double allFlops)
 	                        {"Calls", true},
 	                        {"FLOP", true},
 	                        {"Meaning"},
-	                        {"What you can do"}},
+	                        {"Advice"}},
 	                       "", "cards", false);
 	for (const auto &row : rows) {
 		const double ns = reasonNs(row, times);
@@ -75,7 +75,7 @@ std::string reasonsSection(const Sheet &reasons, Times times, double allFlops)
 		    "<tr><th scope=\"row\"><b>{}</b><small> {}</small></th><td class=\"num\" data-h=\"Time\">{}</td>"
 		    "<td class=\"num\" data-h=\"Share\">{}</td><td class=\"num\" data-h=\"Calls\">{}</td>"
 		    "<td class=\"num\" data-h=\"FLOP\">{}</td><td data-h=\"Meaning\">{}</td>"
-		    "<td data-h=\"What you can do\">{}</td></tr>\n",
+		    "<td data-h=\"Advice\">{}</td></tr>\n",
 		    text(row, "decision"), code(text(row, "reason")), time(ns), ns >= 0 ? share(ns, all) : "–",
 		    count(row["calls"].get<uint64_t>()), share(number(row, "flops"), allFlops), means,
 		    text(row, "advice").empty() ? "–" : text(row, "advice"));
