@@ -153,7 +153,7 @@ class Checker:
             spans = set(re.findall(r"`(\w+)`", self.section(JSON, begin, f"\n{end}")))
             if "diff" in sources:  # these come in pairs
                 pairs = self.words("tools/autoamp/comparison.cpp", r"const auto add = (.*?)return object", r'add\("(\w+)"')
-                existing |= {name + side for name in pairs for side in ("_before", "_after")} | {"ratio", "changed"}
+                existing |= {name + side for name in pairs for side in ("_before", "_after")} | {"ratio", "model_ratio", "changed"}
                 existing -= {"_before"}
             # Objects inside a row are described in its last cell.
             self.compare(JSON, "key", listed | (spans & existing), existing)
