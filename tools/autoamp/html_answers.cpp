@@ -106,8 +106,7 @@ std::string nextCard(const NextStep &step)
 {
 	std::string body = "<div class=\"answer next\"><h2>What next?</h2>\n";
 	if (step.command.empty())
-		return body +
-		       "<p class=\"step\">Nothing to do</p>\n<p>No known change saves a significant time.</p></div>\n";
+		return body + "<p class=\"step\">Nothing to do</p>\n<p>No known change saves a significant time.</p></div>\n";
 	body += "<p class=\"step\">" + html(capitalized(step.title)) + "</p>\n";
 	if (step.savesNs > 0)
 		body += fmt::format("<p>Saves {} {}</p>\n", time(step.savesNs), tag(html(step.source)));
