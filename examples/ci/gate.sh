@@ -15,4 +15,4 @@ current=${CURRENT:-current.aat}
 autoamp run --device "$device" --audit 1 -o "$current" --force --quiet -- "$@"
 set -- --fail-if-error "${MAX_ERROR:-1e-3}"
 [ "$device" = emulated ] || set -- "$@" --fail-if-slower "${MAX_SLOWER:-10}"
-autoamp diff --format md "$@" "$baseline" "$current"
+autoamp diff --format md --all "$@" "$baseline" "$current"

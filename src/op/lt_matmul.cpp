@@ -352,6 +352,13 @@ struct EpilogueArguments {
 		return isTransposed != isOfA && typeOfD == CUDA_R_32F && extras.bias % sizeof(float) == 0 &&
 		       (op.batch <= 1 || extras.biasBatchStride >= length);
 	}
+	// The vendor computes the gradient of a bias from partial sums in the workspace: cuBLASLt 13.1 refuses the call
+	// without one. This is the least that one row of sums needs.
+	bool hasRoomForSums() const
+	{
+		const auto sums = static_cast<size_t>(op.m * op.batch) * sizeof(float);
+		return product.call.workspace && product.call.workspaceSizeInBytes >= sums;
+	}
 	bool isAuxValid() const
 	{
 		const int32_t type = typeAt(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE);
@@ -369,6 +376,7 @@ bool isCarriedOver(const Product &product, const Op &op, int32_t typeOfD)
 	       readExtras(product.lt, product.call.computeDesc, op, epilogue.extras) &&
 	       (!epilogue.has(addsBias | writesGradient | sumsOperand) || epilogue.isBiasValid()) &&
 	       (!epilogue.has(sumsOperand) || epilogue.isSumValid()) &&
+	       (!epilogue.has(writesGradient) || epilogue.hasRoomForSums()) &&
 	       (!epilogue.has(hasMatrix | hasMask) || epilogue.isAuxValid());
 }
 

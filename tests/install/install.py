@@ -99,7 +99,7 @@ class Installed(unittest.TestCase):
             totals = json.loads(self.autoamp("report", "--format", "json", place))["totals"]
             self.assertGreater(totals["lowered"], 100)
             self.assertEqual(totals["lowered"], totals["eligible"])
-        self.assertIn(f"next: {self.command} report", self.autoamp("report", trace))
+        self.assertIn(f"more: {self.command} report", self.autoamp("report", trace))
 
     @unittest.skipUnless(MULTIPLIES.exists(), "no BLAS to link")
     def test_cpu(self):

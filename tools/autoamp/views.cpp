@@ -223,6 +223,12 @@ Json toJson(const OpsRow &place)
 	        {"site", orNull(row.site)}};
 }
 
+void addBest(Json &object, const trace::RowInfo &row)
+{
+	object["est_best_ns"] = orNull(row.estBestNs * double(row.calls));
+	object["best_precision"] = orNull(row.bestPrecision);
+}
+
 namespace {
 
 Json knownTime(const Sum &sum, Times times)
@@ -288,10 +294,8 @@ Sheet opsSheet(std::vector<OpsRow> list, const Account &account)
 		    static const trace::RowInfo none = {};
 		    const auto &row = place.row ? *place.row : none;
 		    auto object = toJson(place);
-		    object.update(Json{{"est_best_ns", orNull(row.estBestNs * double(row.calls))},
-		                       {"best_precision", orNull(row.bestPrecision)},
-		                       {"as_run_ns", orNull(asRunNs(row, times))},
-		                       {"as_run_source", nameOf(times)}});
+		    addBest(object, row);
+		    object.update(Json{{"as_run_ns", orNull(asRunNs(row, times))}, {"as_run_source", nameOf(times)}});
 		    return object;
 	    },
 	    columns);
