@@ -24,7 +24,10 @@ def run(*options, program=digits):
         trace = f"{folder}/demo.aat"
         command = [autoamp, "run", "--device", "emulated", "--quiet", "--trace-file", trace, *options, "--", program]
         said = subprocess.run(command, env=clean, check=True, capture_output=True, text=True)
-        report = subprocess.run([autoamp, "report", "--format", "json", trace], check=True, capture_output=True, text=True)
+        report, page = (subprocess.run([autoamp, "report", "--format", form, trace], check=True, capture_output=True, text=True)
+                        for form in ("json", "html"))
+        best = json.loads(report.stdout)["totals"]["gain"]["best_ns"] / 1e6
+        assert f"<b>{best:.2f} ms</b>" in page.stdout.split(">Best</th>")[1].split("</tr>")[0]
     assert said.stderr == "", said.stderr
     return said.stdout, json.loads(report.stdout)
 

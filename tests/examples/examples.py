@@ -177,7 +177,7 @@ class Examples(unittest.TestCase):
         self.run_("autoamp", "run", "--device", "emulated", "--audit", "1", "-o", "baseline.aat", "--", self.program)
         rounded = self.run_(gate, "baseline.aat", self.program, status=1)  # the region asks for bfloat16
         self.assertRegex(rounded.stderr, r"autoamp: diff: error [12]\.\d+e-03, more than 0\.001\n")
-        self.assertIn("| cublasSgemm_v2", rounded.stdout)
+        self.assertIn("| mm NN 256×256×256", rounded.stdout)
         self.run_(gate, "baseline.aat", self.program, MAX_ERROR="5e-3")
         self.run_(gate, "missing.aat", self.program, MAX_ERROR="5e-3", status=2)
         self.run_(gate, "baseline.aat", "sh", "-c", "exit 9", status=9)

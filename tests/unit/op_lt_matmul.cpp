@@ -38,6 +38,7 @@ struct Asked {
 		call.Adesc = a, call.Bdesc = b, call.Cdesc = c, call.Ddesc = d;
 		call.A = at(0x1000), call.B = at(0x2000), call.C = at(0x3000), call.D = const_cast<void *>(at(0x4000));
 		call.alpha = &two, call.beta = &one;
+		call.workspace = at(0x5000), call.workspaceSizeInBytes = 1 << 20;
 	}
 	~Asked()
 	{
@@ -306,6 +307,18 @@ const Case cases[] = {
     {"a matrix of gelu with fewer rows", [](Asked &q) { q.withAux(CUBLASLT_EPILOGUE_DGELU, 8); },
      Obstacle::unsupported},
     {"a gradient of the bias", [](Asked &q) { q.withAux(CUBLASLT_EPILOGUE_DRELU_BGRAD, 128); }, Obstacle::none},
+    {"a gradient without a workspace",
+     [](Asked &q) {
+	     q.withAux(CUBLASLT_EPILOGUE_DRELU_BGRAD, 128);
+	     q.call.workspace = nullptr;
+     },
+     Obstacle::unsupported},
+    {"a gradient with too small a workspace",
+     [](Asked &q) {
+	     q.withAux(CUBLASLT_EPILOGUE_DRELU_BGRAD, 128);
+	     q.call.workspaceSizeInBytes = 16;
+     },
+     Obstacle::unsupported},
     {"a gradient that is nowhere",
      [](Asked &q) {
 	     q.withAux(CUBLASLT_EPILOGUE_DGELU_BGRAD, 16);

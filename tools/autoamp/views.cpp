@@ -225,8 +225,8 @@ Json toJson(const OpsRow &place)
 
 void addBest(Json &object, const trace::RowInfo &row)
 {
-	object["est_best_ns"] = orNull(row.estBestNs * double(row.calls));
-	object["best_precision"] = orNull(row.bestPrecision);
+	object.update(Json{{"est_best_ns", orNull(row.estBestNs * double(row.calls))},
+	                   {"best_precision", orNull(row.bestPrecision)}});
 }
 
 namespace {
