@@ -138,6 +138,25 @@ bool meansProduct(const Rule &rule, std::span<const char *const> entries)
 	return false;
 }
 
+bool isOnCpu(std::string_view entry)
+{
+	return !entry.starts_with("cublas") && !entry.starts_with("cudnn");
+}
+
+// Removes the entry points of the other type of device, and an op that no routine of a CPU BLAS computes.
+void keepThoseOfDevice(Rule &rule, std::span<const char *const> entries)
+{
+	const bool wantsCpu = rule.range[static_cast<size_t>(Matcher::device)].low == op::cpuDevice;
+	Rule ofDevice = rule;
+	ofDevice.entries.assign((entries.size() + 63) / 64, 0);
+	for (size_t entry = 0; entry < entries.size(); ++entry)
+		ofDevice.entries[entry / 64] |= uint64_t{isOnCpu(entries[entry]) == wantsCpu} << entry % 64;
+	if (wantsCpu && rule.asks(Matcher::op) && !meansProduct(ofDevice, entries))
+		rule.ops = 0;
+	for (size_t word = 0; word < rule.entries.size(); ++word)
+		rule.entries[word] &= ofDevice.entries[word];
+}
+
 bool isPart(const std::vector<uint64_t> &part, const std::vector<uint64_t> &whole)
 {
 	for (size_t word = 0; word < part.size(); ++word)
@@ -196,16 +215,18 @@ bool areShadowing(std::span<const Rule> earlier, const Rule &rule, size_t matche
 // The reason why the rule by itself cannot match any call; empty: it can.
 std::string whyNever(const Rule &rule)
 {
-	const auto is = [&](Matcher matcher, const char *what) {
+	const auto is = [&](Matcher matcher, const std::string &what) {
 		const auto i = static_cast<size_t>(matcher);
 		return std::string(table[i].name) + " = " + quoted(rule.asked[i]) + " " + what;
 	};
+	const std::string onDevice = rule.asks(Matcher::device) ? " on that device" : "";
 	if (rule.asks(Matcher::entry) &&
 	    std::all_of(rule.entries.begin(), rule.entries.end(), [](uint64_t word) { return !word; }))
-		return is(Matcher::entry, rule.asks(Matcher::op) ? "matches no entry point of a product with that op"
-		                                                 : "matches no entry point of a product");
+		return is(Matcher::entry, (rule.asks(Matcher::op) ? "matches no entry point of a product with that op"
+		                                                  : "matches no entry point of a product") +
+		                              onDevice);
 	if (rule.asks(Matcher::op) && !(rule.ops & products))
-		return is(Matcher::op, "reaches no product that autoamp intercepts");
+		return is(Matcher::op, "reaches no product that autoamp intercepts" + onDevice);
 	if (rule.asked[static_cast<size_t>(Matcher::caller)].find('/') != std::string::npos)
 		return is(Matcher::caller, "contains a folder; only file names are compared");
 	const std::string &thread = rule.asked[static_cast<size_t>(Matcher::thread)];
@@ -322,6 +343,8 @@ std::string Rules::add(const Table &from, Lists lists, std::span<const char *con
 	}
 	if (rule.precision == op::Dtype::none)
 		return from.place + ": a rule without precision; accepted: float32, float16, bfloat16, tf32";
+	if (rule.asks(Matcher::device))
+		keepThoseOfDevice(rule, entries);
 	if (rule.asks(Matcher::entry) && !meansProduct(rule, entries))
 		std::fill(rule.entries.begin(), rule.entries.end(), 0);
 	list.push_back(std::move(rule));

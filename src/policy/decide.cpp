@@ -211,10 +211,10 @@ Choice choose(const op::Op &op, const Listing &listing, const Target &target, co
 		return keep(Reason::disabled);
 	if (isRaised)
 		return {Strategy::fp32, reason, Verdict::raised};
-	if (!best.isAvailable())
-		return keep(best.why);
-	const float asked = candidates[0].estimate;
 	const bool isCpu = device.cpu;
+	if (!best.isAvailable()) // on a CPU, disabled is a method of CUDA calls
+		return keep(isCpu && best.why == Reason::disabled ? Reason::unsupported : best.why);
+	const float asked = candidates[0].estimate;
 	if (target.strategy != StrategyChoice::automatic || target.isDemanded ||
 	    (isCpu ? isCpuGain(*device.cpu, asked, best.estimate) : isGain(asked, best.estimate)))
 		return op.flags & op::flagMustNotBeLow ? keep(Reason::reserve_space)
@@ -395,7 +395,9 @@ Decision decide(const op::Op &op, const State &state, const Where &where, const 
 	// A call that is not a product cannot be lowered, even if a rule matches it.
 	const bool canBeMeant = op::isProduct(op.kind) && !state.isRegionOff;
 	const Rule *const rule = canBeMeant ? state.rules->find(op, where) : nullptr;
-	const Target target = targetFor(state, rule);
+	Target target = targetFor(state, rule);
+	if (device.cpu && target.isDemanded && target.strategy != StrategyChoice::fp32)
+		target.strategy = StrategyChoice::cast; // the other strategies are those of CUDA calls
 	const Candidates candidates = candidatesFor(op, target, device);
 	const Candidate &best = bestOf(op, candidates, target);
 	const Choice choice = choose(op, listingFor(op, rule, state), target, device, candidates, best);

@@ -225,10 +225,11 @@ class Answers(Explain):
             self.assertEqual((told["decision"], told["reason"]), ("kept", reason), entry)
         for arguments, variables, reason in ((["--caller", "liblapack.so.3"], {}, "solver_caller"), ([], {"AUTOAMP_CUSTOM_BLACK_LIST": "sgemm_"}, "white_list"),
                                              ([], {"AUTOAMP_CUSTOM_BLACK_LIST": "cblas_sgemm*"}, "custom_black_list"),
-                                             ([], {"AUTOAMP_DTYPE": "float16"}, "unsupported"), ([], {"AUTOAMP_STRATEGY": "tf32"}, "disabled")):
+                                             ([], {"AUTOAMP_DTYPE": "float16"}, "unsupported"), ([], {"AUTOAMP_STRATEGY": "tf32"}, "unsupported")):
             told = self.plain("cblas_sgemm", *arguments, **variables)
             self.assertEqual(told["reason"], reason if HAS_BFLOAT16 or reason != "white_list" else "cpu_too_old")
         self.assertIn("float16 or TF32", self.plain("cblas_sgemm", AUTOAMP_DTYPE="float16")["cause"])
+        self.assertIn("TF32, which no CPU product has", self.plain("cblas_sgemm", AUTOAMP_STRATEGY="tf32")["cause"])
         self.assertEqual(self.plain("cblas_sgemm_batch", "--batch", "4")["op"], "bmm")
 
     @unittest.skipUnless(HAS_BFLOAT16, "the CPU has no bfloat16")
@@ -242,6 +243,9 @@ class Answers(Explain):
             told = self.explain(*few, *([] if variables else ["--weights", "off"]), **variables)
             self.assertEqual((told["decision"], told["reason"], told["weights"]["needed"]), ("kept", "not_profitable", False))
             self.assertEqual(told["steps"][-1]["step"], "weights")
+        for memory, has_room in (("43M", True), ("42M", False)):  # copies take three quarters of it
+            says = self.explain(*few, AUTOAMP_MEMORY=memory)["steps"][-2]["says"]
+            self.assertIn("; until there is one, the call runs unchanged" if has_room else "; AUTOAMP_MEMORY has no room for one", says)
         text = self.autoamp("explain", *few).stdout
         self.assertTrue(text.startswith("cblas_sgemm 4096x1x4096: lowered to bfloat16 by cast, once its weight is kept\n"), text)
         for words in (r"\n  strategy +auto to bfloat16; built-in constants, one thread\n", r"\n  weights +watched: a gain needs a kept copy of the weight \(64.0 MiB",

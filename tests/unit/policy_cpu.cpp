@@ -213,9 +213,13 @@ TEST_CASE("a CPU multiplies in bfloat16 alone")
 		expectKept(decided(large, state), Reason::unsupported);
 	}
 	CHECK(causeOf(large, Reason::unsupported) == op::Cause::cpu_type);
-	for (const char *strategy : {"AUTOAMP_STRATEGY=tf32", "AUTOAMP_STRATEGY=fp32"})
-		expectKept(decided(large, stateOf({strategy})), Reason::disabled);
-	expectKept(decided(large, stateOf({"AUTOAMP_STRATEGY=library", "AUTOAMP_DTYPE=bfloat16"})), Reason::disabled);
+	expectKept(decided(large, stateOf({"AUTOAMP_STRATEGY=fp32"})), Reason::disabled);
+	const std::vector<const char *> library = {"AUTOAMP_STRATEGY=library", "AUTOAMP_DTYPE=bfloat16"};
+	for (const auto &settings : {library, {"AUTOAMP_STRATEGY=tf32"}, {"AUTOAMP_STRATEGY=tf32", "AUTOAMP_DTYPE=tf32"}}) {
+		expectKept(decided(large, stateOf(settings)), Reason::unsupported);
+		expect(decided(large, stateOf(settings, "[[rule]]\nprecision = \"bfloat16\"\n")), Verdict::lowered,
+		       Reason::rule);
+	}
 	expectKept(decided(large, stateOf({}), old), Reason::cpu_too_old);
 	expectKept(decided(large, stateOf({"AUTOAMP_STRATEGY=cast"}), old), Reason::cpu_too_old);
 
@@ -280,6 +284,21 @@ TEST_CASE("rules select CPU calls by their device")
 	                                  "[[rule]]\ndevice = \"cpu\"\nprecision = \"bfloat16\"\n");
 	CHECK(shadowed.rules->warnings().empty());
 	CHECK(stateOf({}, "[[rule]]\ndevice = 65534\nprecision = \"float32\"\n").rules->warnings().size() == 1);
+	const auto warningOf = [](const std::string &conditions) {
+		const auto state = stateOf({}, "[[rule]]\n" + conditions + "\nprecision = \"bfloat16\"\n");
+		const auto lines = state.rules->warnings();
+		return lines.empty() ? "" : lines.front().substr(lines.front().find("matches: ") + 9);
+	};
+	for (const char *possible :
+	     {"device = \"cpu\"\nentry = \"*gemm*\"", "device = 0\nentry = \"*gemm*\"", "device = \"cpu\"\nop = \"linear\"",
+	      "device = \"cpu\"\nop = \"mm\"\nentry = \"sgemm_\""})
+		CHECK(warningOf(possible) == "");
+	CHECK(warningOf("device = \"cpu\"\nentry = \"cublasSgemm*\"") ==
+	      R"(entry = "cublasSgemm*" matches no entry point of a product on that device)");
+	CHECK(warningOf("device = \">=0\"\nentry = \"cblas_sgemm\"") ==
+	      R"(entry = "cblas_sgemm" matches no entry point of a product on that device)");
+	CHECK(warningOf("device = \"cpu\"\nop = \"conv2d\"") ==
+	      R"(op = "conv2d" reaches no product that autoamp intercepts on that device)");
 	const ConfigFile file = {"f.toml", "[[rule]]\nm = \"cpu\"\nprecision = \"float32\"\n"};
 	const char *const nothing = nullptr;
 	CHECK_FALSE(parseOptions(&nothing, entryNames, {&file, 1}).error.empty());

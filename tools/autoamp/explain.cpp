@@ -304,8 +304,13 @@ std::string weightsStep(const op::Op &op, const policy::Options &options, bool n
 	const auto need = needsKept ? fmt::format("a gain needs a kept copy of the weight ({:.1f} MiB of fp32)", megabytes)
 	                            : "the decision needs no kept weight";
 	const bool isOff = options.weights == policy::Weights::off;
+	// A copy has half the size of the weight. Copies take at most three quarters of the memory.
+	const bool hasRoom = megabytes / 2 < static_cast<double>(options.memory) / 0x1p20 * 3 / 4;
 	return fmt::format("{}: {}{}", options.valueOf(policy::Option::weights), need,
-	                   needsKept && !isOff ? "; until there is one, the call runs unchanged" : "");
+	                   !needsKept || isOff ? ""
+	                   : hasRoom           ? "; until there is one, the call runs unchanged"
+	                                       : "; AUTOAMP_MEMORY has no room for one: the call runs unchanged until the "
+	                                         "weight has been the same three times, and then converts it each time");
 }
 
 Explanation walk(const ExplainRequest &request, const op::Op &op, const policy::Options &options)
