@@ -198,7 +198,7 @@ class Report(Cpu):
         name = self.trace("weights")
         report = self.json(name)
         expected = {"how": "watched", "served": 290, "converted": 10, "made": 1, "recast": 0, "given_up": 0, "bytes": 1 << 21,
-                    "reasons": {"changes": 8}}
+                    "reasons": {"busy": 0, "changes": 8}}
         self.assertEqual(report["totals"]["weights"], expected)
         self.assertEqual([row["weights"] for row in report["ops"]], [expected, None])
         self.assertIn(" weights: 290 of 300 products used a kept copy (watched, 2.10 MB); not kept: changes 8 ", " ".join(self.report(name).split()))
@@ -271,13 +271,17 @@ class Doctor(Cpu):
         self.assertRegex(text, r"\nnext: \S+ run --device cpu -- \S+multiplies sgemm\n\Z")
 
     def test_static_blas(self):
-        for program, sign in (("plain_static_blas", "OpenBLAS : Program is Terminated"), ("own_blas", "sgemm_")):
+        for program, sign in (("plain_static_blas", "OpenBLAS : Program is Terminated"), ("plain_reference_blas", "Illegal TransA setting, %d"), ("own_blas", "sgemm_")):
             text = self.doctor(PROGRAMS / program)
             self.assertRegex(text, rf'\n  contains +a CPU BLAS \(text found: "{sign}"\)\n')
-            self.assertRegex(text, r"\n  autoamp cannot +intercept calls of the static BLAS in \S+; link a shared one, such as -lblas\n")
+            self.assertRegex(text, r"\n  autoamp cannot +intercept calls of the static BLAS in \S+; link a shared one, such as -lblas\nnext: ldd \S+\n\Z")
         text = self.doctor(PROGRAMS / "uses_matrices")  # a shared BLAS of unknown name
         self.assertRegex(text, r'\n  contains +a CPU BLAS in libmatrices.so \(text found: "sgemm_"\)\n')
         self.assertRegex(text, r"\n  autoamp can +intercept its calls of the BLAS in libmatrices.so \(run --device cpu\)\n")
+        self.assertNotIn("static BLAS", text)
+        self.assertRegex(text, r"\nnext: \S+ run --device cpu -- \S+uses_matrices\n\Z")
+        text = self.doctor(PROGRAMS / "uses_named_matrices")  # one that contains the texts of OpenBLAS
+        self.assertRegex(text, r"\n  autoamp can +intercept its calls of the BLAS in libnamed_matrices.so \(run --device cpu\)\n")
         self.assertNotIn("static BLAS", text)
         stripped = self.here / "stripped"
         subprocess.run(["strip", "-o", stripped, PROGRAMS / "own_blas"], check=True)

@@ -188,6 +188,7 @@ constexpr struct {
     {Sign::blas, "OpenBLAS WARNING", " - could not determine the L2"},
     {Sign::blas, "libblis: sel", "ecting sub-configuration"},
     {Sign::blas, "Intel MKL ", "ERROR: Parameter"},
+    {Sign::blas, "Illegal TransA", " setting, %d"}, // reference CBLAS
 };
 
 void searchSigns(std::vector<std::string_view> parts, size_t limit, Executable &result)
@@ -211,7 +212,7 @@ void searchBlas(const Image &image, const Elf64_Ehdr &header, Executable &result
 {
 	static constexpr std::string_view products[] = {"cblas_sgemm", "sgemm_", "sgemm_64_", "cblas_sgemm64_",
 	                                                "mkl_blas_sgemm"};
-	auto &found = result.signs[static_cast<int>(Sign::blas)];
+	std::string found; // the file may contain a text of the BLAS and define other functions
 	const auto section = [&](uint64_t i) { return image.at<Elf64_Shdr>(header.e_shoff + i * sizeof(Elf64_Shdr)); };
 	for (uint64_t i = 0; header.e_shoff && i < header.e_shnum && found.empty(); i++) {
 		const auto table = section(i);
@@ -232,6 +233,8 @@ void searchBlas(const Image &image, const Elf64_Ehdr &header, Executable &result
 			result.exportsBlas = result.isLibrary && table->sh_type == SHT_DYNSYM;
 		}
 	}
+	if (auto &sign = result.signs[static_cast<int>(Sign::blas)]; sign.empty())
+		sign = found;
 }
 
 std::string machineOf(const Elf64_Ehdr &header)
