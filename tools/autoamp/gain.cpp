@@ -115,7 +115,7 @@ void WeightsSum::add(const trace::RowInfo &row)
 
 std::string describeWeights(const WeightsSum &sum)
 {
-	if (sum.isEmpty())
+	if (sum.served + sum.converted == 0)
 		return {};
 	auto text = fmt::format("weights: {} of {} used a kept copy", count(sum.served),
 	                        plural(sum.served + sum.converted, "product"));
@@ -127,7 +127,8 @@ std::string describeWeights(const WeightsSum &sum)
 		text += fmt::format(", {} given up", count(sum.givenUp));
 	const char *separator = "; not kept: ";
 	for (const auto &[reason, calls] : sum.reasons)
-		text += fmt::format("{}{} {}", std::exchange(separator, ", "), reason, count(calls));
+		if (calls > 0)
+			text += fmt::format("{}{} {}", std::exchange(separator, ", "), reason, count(calls));
 	return text;
 }
 
