@@ -53,6 +53,9 @@ _intercepted = {device for device, symbol in _FRONTS.items() if hasattr(_library
 _ABSENT = {"cuda": "autocast has no effect: autoamp is not in this process. Start the program with `autoamp run`.",
            "cpu": "autocast(\"cpu\") has no effect: autoamp for the CPU is not in this process. "
                   "Start the program with `autoamp run --device cpu`."}
+if "cpu" in _intercepted:
+    _ABSENT["cuda"] = ("autocast has no effect on the CPU without \"cpu\" as its device, and autoamp for CUDA is not in this process. "
+                       "Use autocast(\"cpu\") for products of a CPU BLAS.")
 _warnings_left = {device: iter([text]) for device, text in _ABSENT.items()}
 
 
