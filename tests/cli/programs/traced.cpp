@@ -258,7 +258,7 @@ void write(const std::string &scenario, int number)
 		const RowId first = call(lane, onCpu(product("lowered", "white_list", 1024)), 300);
 		recorder.weights({.row = first, .how = "watched", .served = 290, .converted = 2, .made = 1, .bytes = 1 << 21});
 		recorder.weights({.row = first, .reason = "changes", .converted = 8});
-		recorder.weights({.row = first, .reason = "busy"}); // of a call that then ran unchanged
+		recorder.weights({.row = first, .reason = "busy"}); // the call then ran unchanged
 		call(lane, onCpu(product("lowered", "white_list", 512)), 100);
 	} else if (scenario == "costs") { // the argument: the setting that costs time; 4 and 5: hardly any
 		static constexpr struct {
