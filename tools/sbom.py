@@ -9,6 +9,11 @@ import re
 import subprocess
 import uuid
 
+# Package: install tags, targets.
+PACKAGES = {
+    "autoamp": ("runtime,devel,man,doc", ["product"]),
+    "autoamp-emulated": ("emulated", ["emulated"]),
+}
 # Packages by pattern: name of the part, licence. None: linked dynamically, or only macros and types of the system.
 PARTS = (
     (r"libfmt-dev", "fmt", "MIT"),
@@ -121,6 +126,18 @@ def parts(build, targets, files, nvrtc):
     found += nvidia_parts(infos)
     unique = {(part["name"], part["version"]): part for part in found}
     return [unique[key] for key in sorted(unique)]
+
+
+def binaries(build, name):
+    """The files of a package in the build folder, with their symbols."""
+    plan = json.loads((pathlib.Path(build) / "meson-info/intro-install_plan.json").read_text(encoding="utf-8"))
+    wanted = PACKAGES[name][0].split(",")
+    return [file for file, row in plan["targets"].items() if row["tag"] in wanted and pathlib.Path(file).read_bytes()[:4] == b"\x7fELF"]
+
+
+def package_parts(build, name):
+    nvrtc = output(ROOT / "tools/find-toolkit", "nvrtc").strip() or "/nowhere"
+    return parts(build, PACKAGES[name][1], binaries(build, name), nvrtc)
 
 
 def bill(name, version, stamp, found):

@@ -10,6 +10,7 @@ import os
 import pathlib
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,16 +24,11 @@ loader = importlib.machinery.SourceFileLoader("release", str(SOURCE / "tools/rel
 release = importlib.util.module_from_spec(importlib.util.spec_from_loader("release", loader))
 loader.exec_module(release)
 sbom = release.sbom
-TARGETS = {name: row[1] for name, row in release.PACKAGES.items()}
-
-
-def parts(name):
-    return sbom.parts(BUILD, TARGETS[name], release.unstripped(BUILD, TARGETS[name]), release.nvrtc_folder())
 
 
 class Bill(unittest.TestCase):
     def test_parts_are_those_of_dpkg(self):
-        found = {name: parts(name) for name in TARGETS}
+        found = {name: sbom.package_parts(BUILD, name) for name in sbom.PACKAGES}
         names = {name: {part["name"] for part in rows} for name, rows in found.items()}
         self.assertLessEqual({"fmt", "CLI11", "toml++", "nlohmann-json", "protozero", "sqlite", "libstdc++", "libgcc"}, names["autoamp"])
         self.assertLessEqual({"OpenBLAS", "nlohmann-json"}, names["autoamp-emulated"])
@@ -48,7 +44,7 @@ class Bill(unittest.TestCase):
     def test_unknown_parts_are_refused(self):
         with mock.patch.object(sbom, "PARTS", [row for row in sbom.PARTS if row[1] != "sqlite"]):
             with self.assertRaisesRegex(SystemExit, "libsqlite3-dev .* has no row"):
-                parts("autoamp")
+                sbom.package_parts(BUILD, "autoamp")
 
     def test_documents(self):
         found = [{"name": "one", "version": "1", "licence": "MIT", "purl": "pkg:generic/one", "text": "Words of one"},
@@ -58,6 +54,32 @@ class Bill(unittest.TestCase):
                          ("CycloneDX", "1.5", ["one", "two"]))
         self.assertRegex(bill["serialNumber"], r"^urn:uuid:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
         self.assertEqual(sbom.notices("Apache", found).count("Words of one"), 1)
+
+
+class Glibc(unittest.TestCase):
+    def package(self, name, stage):
+        """The field Depends of a package."""
+        written = []
+        with tempfile.TemporaryDirectory() as folder, mock.patch.multiple(
+                release, stage=stage, archive=mock.DEFAULT, build_debian=mock.DEFAULT, debian=lambda *row: written.append(row[3])):
+            release.package(name, "1.0", BUILD, pathlib.Path(folder), 1700000000)
+        return written[0]
+
+    def test_newer_files_are_refused(self):
+        def stage(_, root, tags):
+            (root / "usr/bin").mkdir(parents=True)
+            shutil.copy(release.sbom.binaries(BUILD, "autoamp-emulated")[0], root / "usr/bin")
+            self.assertIn("runtime", tags)
+        with self.assertRaisesRegex(SystemExit, "needs libstdc"):
+            self.package("autoamp", stage)
+
+    def test_dependencies(self):
+        """dpkg-shlibdeps on Debian 12 names libc6 2.34 for each symbol that was in libpthread."""
+        if subprocess.run([sys.executable, release.CHECK, *sbom.binaries(BUILD, "autoamp")], check=False, capture_output=True).returncode:
+            self.skipTest("built for the glibc of this machine")
+        self.assertEqual(self.package("autoamp", release.stage), "libc6 (>= 2.28)")
+        needed = self.package("autoamp-emulated", release.stage)
+        self.assertRegex(needed, r"^autoamp \(= 1\.0\), libc6 \(>= 2\.\d+\), .*libstdc\+\+6")
 
 
 class Archives(unittest.TestCase):

@@ -53,7 +53,7 @@ def build():
     if done.returncode:
         skip(f"auditwheel cannot be installed: {done.stderr}")
     run("meson", "install", "-C", BUILD, "--no-rebuild", "--strip", "--quiet", "--tags", "runtime,devel,man,emulated", "--destdir", ROOM / "stage")
-    run(TOOLS, SOURCE / "tools/wheel", installed(), ROOM / "wheels")
+    run(TOOLS, SOURCE / "tools/wheel", installed(), BUILD, ROOM / "wheels")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", ROOM / "venv"], check=True)
     done = pip(PYTHON, "--no-index", "--find-links", ROOM / "wheels", "autoamp[emulated]")
     assert done.returncode == 0, done
@@ -78,14 +78,25 @@ class Wheels(unittest.TestCase):
         self.assertIn('Requires-Dist: pyarrow; extra == "export"\n', metadata)
         self.assertFalse([name for name in names if "emulated" in name or "__pycache__" in name])
 
+    def test_notices_of_linked_libraries(self):
+        for wheel, libraries in (("autoamp-*", ("fmt", "sqlite", "CLI11")), ("autoamp_emulated-*", ("OpenBLAS",))):
+            with zipfile.ZipFile(next((ROOM / "wheels").glob(wheel))) as archive:
+                text = {name.rpartition("/")[2]: archive.read(name).decode() for name in archive.namelist() if ".dist-info/" in name}
+            bill = json.loads(next(content for name, content in text.items() if name.endswith(".cdx.json")))
+            self.assertIn("License-File: NOTICES\n", text["METADATA"])
+            for library in libraries:
+                self.assertRegex(text["NOTICES"], rf"contain parts of .*{library} ")
+                self.assertIn(library, [part["name"] for part in bill["components"]])
+
     def test_wheel_is_reproducible(self):
         for path in installed().rglob("*"):
             os.utime(path, follow_symlinks=False)
+        sys.path.insert(0, str(SOURCE / "tools"))
         loader = importlib.machinery.SourceFileLoader("wheel", str(SOURCE / "tools/wheel"))
         module = importlib.util.module_from_spec(importlib.util.spec_from_loader("wheel", loader))
         loader.exec_module(module)
         first = next((ROOM / "wheels").glob("autoamp-*"))
-        again = module.product(installed(), first.name.split("-")[1]).write(ROOM, module.NEWEST)
+        again = module.product(installed(), BUILD, first.name.split("-")[1]).write(ROOM, module.NEWEST)
         self.assertEqual(again.read_bytes(), first.read_bytes())
 
     def test_python_package(self):
