@@ -370,7 +370,7 @@ bool isSameAgain(Weight &weight)
 	const auto restart = [&] {
 		weight.same = 0;
 		weight.wait = weight.nextWait;
-		weight.nextWait = std::min(weight.nextWait * 2, 256u);
+		weight.nextWait = std::min(weight.nextWait * 4, 256u);
 	};
 	if (const uint64_t now = sample(matrix); now != weight.lastSample) {
 		const bool isFirst = weight.lastSample == 0;

@@ -120,7 +120,7 @@ void inference(int size, int count, int rounds)
 			const auto kept = [&](const Product &product) {
 				served += runEngine(product, WeightMode::watched).isServed;
 			};
-			for (int i = 0; i < 50 && served < count; ++i) // addresses of earlier weights are checked less often
+			for (int i = 0; i < 300 && served < count; ++i) // addresses of earlier weights are checked less often
 				served = 0, all(kept);
 			if (served < count) {
 				std::puts("the weights are not kept: does this kernel support userfaultfd and PAGEMAP_SCAN?");
