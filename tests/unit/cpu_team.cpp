@@ -50,7 +50,7 @@ std::vector<std::string> workers()
 // A new thread takes its name late.
 bool becomes(size_t count)
 {
-	for (int i = 0; i < 500 && workers().size() != count; ++i)
+	for (int i = 0; i < 5000 && workers().size() != count; ++i)
 		usleep(1000);
 	return workers().size() == count;
 }
