@@ -41,27 +41,36 @@ std::vector<std::string> heading(const Comparison &comparison)
 
 Sheet sheetOf(const Comparison &comparison)
 {
-	const bool isMeasured = comparison.isMeasured;
+	const bool isModel = comparison.isEmulated, isMeasured = comparison.isMeasured;
 	const auto time = [&](const char *heading, const char *side) {
-		return durations(heading, fmt::format("{}{}", isMeasured ? "kernel_ns" : "host_ns", side).c_str());
+		return durations(heading, fmt::format("{}{}",
+		                                      isModel      ? "model_ns"
+		                                      : isMeasured ? "kernel_ns"
+		                                                   : "host_ns",
+		                                      side)
+		                              .c_str());
 	};
-	std::vector<Column> columns = {counts("calls", "calls_before"), counts("then", "calls_after")};
-	if (!comparison.isEmulated)
-		columns.insert(columns.end(),
-		               {time(isMeasured ? "kernels" : "host", "_before"),
-		                time("then", "_after"),
-		                {"ratio", "ratio", 'r', [](const Json &row) {
-			                 return row["ratio"].is_null() ? "-" : fmt::format("{:.2f}", row["ratio"].get<double>());
-		                 }}});
-	columns.insert(columns.end(), {texts("entry", "entry"),
-	                               {"m x n x k", "shape", 'l',
-	                                [](const Json &row) {
-		                                return fmt::format("{}{} {}", row["transa"].get<std::string>(),
-		                                                   row["transb"].get<std::string>(),
-		                                                   row["shape"].get<std::string>());
-	                                }},
-	                               texts("was", "way_before"),
-	                               texts("is", "way_after")});
+	const char *ratio = isModel ? "model_ratio" : "ratio";
+	const std::vector<Column> columns = {
+	    texts("entry point", "entry"),
+	    {"m x n x k", "shape", 'l',
+	     [](const Json &row) {
+		     return fmt::format("{}{} {}", row["transa"].get<std::string>(), row["transb"].get<std::string>(),
+		                        row["shape"].get<std::string>());
+	     }},
+	    time(isModel      ? "time (model)"
+	         : isMeasured ? "time (kernels)"
+	                      : "time (host)",
+	         "_before"),
+	    time("then", "_after"),
+	    {"ratio per call", ratio, 'r',
+	     [ratio](const Json &row) {
+		     return row[ratio].is_null() ? "-" : fmt::format("{:.2f}", row[ratio].get<double>());
+	     }},
+	    counts("calls", "calls_before"),
+	    counts("then", "calls_after"),
+	    texts("was", "way_before"),
+	    texts("is", "way_after")};
 	return Sheet::of(
 	    "signatures", "Calls of both runs by signature", comparison.pairs,
 	    [](const Pair &pair) { return toJson(pair); }, columns);
@@ -100,10 +109,11 @@ void writeText(const Comparison &comparison, const Sheet &sheet)
 		fmt::print("and {}\n", plural(sheet.hidden, "more row"));
 	fmt::print("{}, {} with another precision or reason", plural(comparison.pairs.size(), "signature"),
 	           count(comparison.changed));
-	fmt::print("{}\n", std::isnan(comparison.slowerPercent)
-	                       ? ""
-	                       : fmt::format("; calls in both runs: {:+.1f} % {} time", comparison.slowerPercent,
-	                                     comparison.isMeasured ? "device" : "host"));
+	const double slower = comparison.isEmulated ? comparison.modelSlowerPercent : comparison.slowerPercent;
+	const char *source = comparison.isEmulated   ? "time (model, nothing was timed)"
+	                     : comparison.isMeasured ? "device time"
+	                                             : "host time";
+	fmt::print("{}\n", std::isnan(slower) ? "" : fmt::format("; calls in both runs: {:+.1f} % {}", slower, source));
 }
 
 // Ends the command if a demanded comparison fails or was not possible.

@@ -179,19 +179,18 @@ void writeDiffMarkdown(std::FILE *out, const Comparison &comparison, const Sheet
 	for (const auto &gate : gatesOf(comparison))
 		fmt::print(out, " Gate `{}`: {}.", gate.option, gateText(gate));
 	fmt::print(out, "\n\n");
-	line({"signature", "calls", "before", "after", "time before", "time after", "change"});
-	line({"---", "---:", "---", "---", "---:", "---:", "---"});
-	line({"**total**", arrow(count(document.callsBefore), count(document.callsAfter)), "", "",
-	      page::time(document.before), page::time(document.after),
-	      fmt::format("**{}**", factorText(1 + document.slowerPercent() / 100))});
+	line({"signature", "time before", "time after", "change", "calls", "before", "after"});
+	line({"---", "---:", "---:", "---", "---:", "---", "---"});
+	line({"**total**", page::time(document.before), page::time(document.after),
+	      fmt::format("**{}**", factorText(1 + document.slowerPercent() / 100)),
+	      arrow(count(document.callsBefore), count(document.callsAfter)), "", ""});
 	for (const auto &row : document.rows)
-		line({page::withCrosses(markdown(signatureText(row))), callsOf(row),
-		      orDash(markdown(page::plain(row.json, "way_before"))),
-		      orDash(markdown(page::plain(row.json, "way_after"))), page::time(row.before), page::time(row.after),
-		      changeOf(row)});
+		line({page::withCrosses(markdown(signatureText(row))), page::time(row.before), page::time(row.after),
+		      changeOf(row), callsOf(row), orDash(markdown(page::plain(row.json, "way_before"))),
+		      orDash(markdown(page::plain(row.json, "way_after")))});
 	if (const Unchanged rest(document.unchanged); !document.unchanged.empty())
-		line({fmt::format("{} unchanged", count(document.unchanged.size())), count(rest.calls), "", "",
-		      page::time(rest.before), page::time(rest.after), ""});
+		line({fmt::format("{} unchanged", count(document.unchanged.size())), page::time(rest.before),
+		      page::time(rest.after), "", count(rest.calls), "", ""});
 	if (document.hidden > 0)
 		fmt::print(out, "\nand {}\n", plural(document.hidden, "more row"));
 	fmt::print(out, "\n{}\n",
@@ -237,25 +236,25 @@ std::string signatureTable(const Document &document)
 	            page::tableStart("signatures", "Signatures",
 	                             {{"Shape"},
 	                              {"Op"},
-	                              {"Before"},
-	                              {"After"},
 	                              {"Time before", true},
 	                              {"Time after", true},
 	                              {"Change per call", true},
-	                              {"Calls", true}},
+	                              {"Calls", true},
+	                              {"Before"},
+	                              {"After"}},
 	                             "sticky");
 	const size_t shown = std::min(document.rows.size(), mostRows);
 	for (size_t i = 0; i < shown; i++) {
 		const auto &row = document.rows[i];
 		const auto &json = row.json;
-		body += fmt::format(
-		    "<tr><th scope=\"row\"><span class=\"id\">{}</span><small> {} {}</small></th><td>{}</td><td>{}</td>"
-		    "<td>{}</td>{}{}{}{}</tr>\n",
-		    page::withCrosses(page::text(json, "shape")), page::text(json, "entry"), page::transposes(json),
-		    orDash(page::text(json, "op")), orDash(page::text(json, "way_before")),
-		    orDash(page::text(json, "way_after")), page::cell(row.before, page::time(row.before)),
-		    page::cell(row.after, page::time(row.after)), changeCell(row),
-		    page::cell(page::number(json, "calls_after"), callsOf(row)));
+		body +=
+		    fmt::format("<tr><th scope=\"row\"><span class=\"id\">{}</span><small> {} {}</small></th><td>{}</td>"
+		                "{}{}{}{}<td>{}</td><td>{}</td></tr>\n",
+		                page::withCrosses(page::text(json, "shape")), page::text(json, "entry"), page::transposes(json),
+		                orDash(page::text(json, "op")), page::cell(row.before, page::time(row.before)),
+		                page::cell(row.after, page::time(row.after)), changeCell(row),
+		                page::cell(page::number(json, "calls_after"), callsOf(row)),
+		                orDash(page::text(json, "way_before")), orDash(page::text(json, "way_after")));
 	}
 	body += page::tableEnd;
 	if (const Unchanged rest(document.unchanged); !document.unchanged.empty())

@@ -140,7 +140,9 @@ Status selfTest(const SelfTestOptions &options, const policy::Options &configura
 	                                 : std::any_of(libraries.begin(), libraries.end(), [](const Library &library) {
 		                                   return library.name == "libcudnn.so.9";
 	                                   });
-	const std::string device = isEmulated || driver.gpus.empty() ? "the emulated device" : driver.gpus.front().name;
+	const std::string device = isEmulated            ? "the emulated device"
+	                           : driver.gpus.empty() ? "cuda: no usable NVIDIA driver"
+	                                                 : driver.gpus.front().name;
 	Table table("lrrlll");
 	table.add({"method", "calls", "lowered", "largest error", "limit", "result"}, Style::bold);
 	Json rows = Json::array();
