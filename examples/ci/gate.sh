@@ -8,7 +8,7 @@
 # the time in per cent. DEVICE=emulated needs no GPU; its times have no meaning, so only the error is compared. The comparison
 # is printed as Markdown, for a job summary or a comment.
 set -eu
-baseline=$1
+baseline=${1:?usage: gate.sh BASELINE APP ARGS...}
 shift
 device=${DEVICE:-auto}
 current=${CURRENT:-current.aat}

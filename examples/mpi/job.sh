@@ -6,7 +6,7 @@
 # Each rank has its own `autoamp run`. Rank 0 prints its summary, and the report at the end covers all ranks. With Slurm,
 # replace `mpirun -n "$ranks"` by `srun`.
 set -eu
-ranks=$1
+ranks=${1:?usage: job.sh RANKS APP ARGS...}
 shift
 traces=${TRACES:-traces}
 mpirun ${MPIRUN_OPTIONS:-} -n "$ranks" autoamp run --device "${DEVICE:-auto}" -o "$traces/%rank%.aat" -- "$@"

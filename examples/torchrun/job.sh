@@ -6,7 +6,7 @@
 # One `autoamp run` starts torchrun, and the workers inherit its settings. torchrun sets RANK in each worker, and %q{RANK}
 # is its value. The summary covers all workers.
 set -eu
-workers=$1
+workers=${1:?usage: job.sh WORKERS SCRIPT ARGS...}
 shift
 traces=${TRACES:-traces}
 autoamp run --device "${DEVICE:-auto}" -o "$traces/%q{RANK}.aat" -- torchrun --standalone --nproc_per_node "$workers" "$@"

@@ -177,10 +177,17 @@ class Examples(unittest.TestCase):
         self.run_("autoamp", "run", "--device", "emulated", "--audit", "1", "-o", "baseline.aat", "--", self.program)
         rounded = self.run_(gate, "baseline.aat", self.program, status=1)  # the region asks for bfloat16
         self.assertRegex(rounded.stderr, r"autoamp: diff: error [12]\.\d+e-03, more than 0\.001\n")
-        self.assertIn("| mm NN 256×256×256", rounded.stdout)
+        self.assertIn("Gate `--fail-if-error 1e-3`: failed", rounded.stdout.replace("0.001", "1e-3"))
+        other = self.run_(gate, "baseline.aat", self.program, AUTOAMP_STRATEGY="auto", MAX_ERROR="5e-3")  # one of two calls differs
+        self.assertIn(r"| kept float32 \(region_disabled\), lowered bfloat16 \(white_list\) "
+                      r"| kept float32 \(region_disabled\), lowered tf32 \(white_list\) |", other.stdout)
         self.run_(gate, "baseline.aat", self.program, MAX_ERROR="5e-3")
         self.run_(gate, "missing.aat", self.program, MAX_ERROR="5e-3", status=2)
         self.run_(gate, "baseline.aat", "sh", "-c", "exit 9", status=9)
+
+    def test_usage(self):
+        for script in ("mpi/job.sh", "torchrun/job.sh", "ci/gate.sh"):
+            self.assertIn(f"usage: {pathlib.Path(script).name} ", self.run_(examples / script, status=2).stderr)
 
     def test_gate_of_times(self):
         """Without DEVICE=emulated, the gate compares times, which emulated runs do not have."""

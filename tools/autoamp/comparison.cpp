@@ -5,13 +5,25 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <set>
+#include <utility>
+#include <vector>
 
 namespace autoamp::tool {
 
 std::string Side::way() const
 {
-	const auto most = std::max_element(ways.begin(), ways.end(), [](auto &x, auto &y) { return x.second < y.second; });
-	return most == ways.end() ? "" : most->first + (ways.size() > 1 ? fmt::format(" +{}", ways.size() - 1) : "");
+	std::vector<std::pair<std::string, uint64_t>> sorted(ways.begin(), ways.end());
+	std::stable_sort(sorted.begin(), sorted.end(), [](auto &x, auto &y) { return x.second > y.second; });
+	std::string text;
+	for (size_t i = 0; i < sorted.size() && i < 2; i++)
+		text += (i > 0 ? ", " : "") + sorted[i].first;
+	return text + (sorted.size() > 2 ? fmt::format(" +{}", sorted.size() - 2) : "");
+}
+
+bool Pair::isWayChanged() const
+{
+	const auto isSame = [](auto &x, auto &y) { return x.first == y.first; };
+	return isCommon() && !std::ranges::equal(sides[0].ways, sides[1].ways, isSame);
 }
 
 Json toJson(const Pair &pair)

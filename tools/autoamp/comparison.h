@@ -42,7 +42,7 @@ struct Pair {
 	double ratio = NAN;      // time per call, after divided by before
 	double modelRatio = NAN; // the same by the cost model
 	bool isCommon() const { return sides[0].calls > 0 && sides[1].calls > 0; }
-	bool isWayChanged() const { return isCommon() && sides[0].way() != sides[1].way(); }
+	bool isWayChanged() const; // precision or reason: other ways than before, whatever their numbers of calls
 };
 Json toJson(const Pair &pair);
 
