@@ -149,11 +149,8 @@ void writeHtml(std::FILE *out, const Runs &runs, const Account &account, const L
 {
 	using namespace page;
 	Work work(account.gain.isMeasured());
-	for (const auto &row : mergedRows(runs)) { // all of them, whatever --top selects
-		auto object = toJson(OpsRow{0, &row});
-		addBest(object, row);
-		work.add(object);
-	}
+	for (const auto &row : mergedRows(runs)) // all of them, whatever --top selects
+		work.add(toJsonWithBest(OpsRow{0, &row}));
 	work.finish();
 	Json ofRuns = Json::array();
 	for (size_t id = 0; id < runs.size(); id++)

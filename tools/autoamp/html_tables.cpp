@@ -319,7 +319,7 @@ std::vector<Process> processesOf(const Runs &runs, bool isMeasured)
 		for (const auto &row : runs[id].rows) {
 			if (row.calls == 0 || !row.eligible)
 				continue;
-			process.work.add(toJson(OpsRow{id, &row}));
+			process.work.add(toJsonWithBest(OpsRow{id, &row}));
 			process.eligible.add(row);
 			if (row.decision == "lowered")
 				process.lowered.add(row);

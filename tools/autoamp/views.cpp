@@ -106,8 +106,7 @@ std::string weightsOf(const Json &row)
 		                   share(weights["served"].get<double>(),
 		                         weights["served"].get<double>() + weights["converted"].get<double>()));
 	for (const auto &[reason, calls] : weights["reasons"].items())
-		if (calls > 0 || weights["how"].is_null())
-			text += (text.empty() ? "" : ", ") + reason;
+		text += (text.empty() ? "" : ", ") + reason;
 	return text;
 }
 
@@ -224,10 +223,14 @@ Json toJson(const OpsRow &place)
 	        {"site", orNull(row.site)}};
 }
 
-void addBest(Json &object, const trace::RowInfo &row)
+Json toJsonWithBest(const OpsRow &place)
 {
+	static const trace::RowInfo none = {};
+	const auto &row = place.row ? *place.row : none;
+	auto object = toJson(place);
 	object.update(Json{{"est_best_ns", orNull(row.estBestNs * double(row.calls))},
 	                   {"best_precision", orNull(row.bestPrecision)}});
+	return object;
 }
 
 namespace {
@@ -294,8 +297,7 @@ Sheet opsSheet(std::vector<OpsRow> list, const Account &account)
 	    [times](const OpsRow &place) {
 		    static const trace::RowInfo none = {};
 		    const auto &row = place.row ? *place.row : none;
-		    auto object = toJson(place);
-		    addBest(object, row);
+		    auto object = toJsonWithBest(place);
 		    object.update(Json{{"as_run_ns", orNull(asRunNs(row, times))}, {"as_run_source", nameOf(times)}});
 		    return object;
 	    },

@@ -23,7 +23,7 @@ struct OpsRow {
 };
 Json toJson(size_t id, const trace::Trace &run);
 Json toJson(const OpsRow &place);
-void addBest(Json &object, const trace::RowInfo &row); // the best strategy by the cost model; exports lack it
+Json toJsonWithBest(const OpsRow &place); // for the rows of a report: after findBest
 Sheet opsSheet(std::vector<OpsRow> list, const Account &account);
 Sheet groupsSheet(std::vector<Group> list, const Account &account);
 Sheet reasonsSheet(const Account &account);
