@@ -63,6 +63,18 @@ class Next(Case):
                 self.assertEqual(again.returncode, 0, again.stderr)
                 self.assertRegex(again.stderr, r"\nautoamp: 1 trace in \./traced\.\d+\.aat\n")
 
+    def test_a_measured_loss(self):
+        """Few audited calls prove little."""
+        for audited, title, saving, setting in ((1, "measure more calls", None, "AUTOAMP_AUDIT=0.2"),
+                                                (150, "run in fp32", 150 * 2000, "AUTOAMP_STRATEGY=fp32")):
+            self.receipt(f"cpu_slower {audited}")
+            step = self.json("x.aat")["next"]
+            self.assertEqual((step["title"], step["saves_ns"], step["source"]), (title, saving, saving and "measured"))
+            self.assertEqual(self.shell(step["command"]).returncode, 0)
+            self.assertIn("0.33 of the speed in fp32", step["why"])
+            name, value = setting.split("=")
+            self.assertIn(f"--{name.removeprefix('AUTOAMP_').lower()} {value}", step["command"])
+
     def test_a_small_saving_is_no_advice(self):
         for scenario, view in (("costs 4", "ops"), ("low", "reasons")):
             text = self.receipt(scenario)

@@ -299,6 +299,22 @@ Choice measure(const Facts &facts)
 	return {};
 }
 
+// Audited calls that were slower than the same calls in fp32. Few of them prove little: the first call also opens
+// oneDNN.
+Choice avoidLoss(const Facts &facts)
+{
+	constexpr uint64_t enough = 100;
+	const auto &gain = facts.account.gain;
+	const double lost = gain.measured.asRunNs - gain.measured.asAskedNs;
+	if (!gain.isMeasured() || !(lost >= leastSaving * gain.measured.asRunNs))
+		return {};
+	const auto why = fmt::format("{} lowered by autoamp had only {:.2f} of the speed in fp32",
+	                             plural(gain.audited, "audited call"), gain.measured.gain());
+	if (gain.audited < enough)
+		return step("measure more calls", why, facts.again({{"AUTOAMP_AUDIT", "0.2"}}));
+	return step("run in fp32", why, facts.again({{"AUTOAMP_STRATEGY", "fp32"}}), lost, "measured");
+}
+
 Choice readMore(const Facts &facts)
 {
 	const auto &account = facts.account;
@@ -316,7 +332,7 @@ NextStep chooseNext(const Runs &runs, const Account &account, const Again &again
 {
 	const auto facts = factsOf(runs, account, again, report);
 	for (const auto choose :
-	     {whatIf, recordAgain, protectValues, raiseLevel, chooseStrategy, dropRule, allowMore, measure})
+	     {whatIf, recordAgain, protectValues, raiseLevel, avoidLoss, chooseStrategy, dropRule, allowMore, measure})
 		if (auto next = choose(facts))
 			return *next;
 	return *readMore(facts);

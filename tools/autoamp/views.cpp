@@ -106,7 +106,8 @@ std::string weightsOf(const Json &row)
 		                   share(weights["served"].get<double>(),
 		                         weights["served"].get<double>() + weights["converted"].get<double>()));
 	for (const auto &[reason, calls] : weights["reasons"].items())
-		text += (text.empty() ? "" : ", ") + reason;
+		if (calls > 0 || weights["how"].is_null())
+			text += (text.empty() ? "" : ", ") + reason;
 	return text;
 }
 
