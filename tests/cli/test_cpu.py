@@ -30,6 +30,13 @@ class Cpu(Case):
 
 @needs_blas
 class Run(Cpu):
+    def test_threads_of_openblas_wait_briefly(self):
+        """The program sees no other change of its environment at O0, and keeps its own setting."""
+        name = "OPENBLAS_THREAD_TIMEOUT"
+        for options, variables, expected in (((), {}, "4"), (("--level", "O0"), {}, ""), ((), {name: "20"}, "20")):
+            result = self.on_cpu(*options, "--", "sh", "-c", f'echo "[${name}]"', **variables)
+            self.assertEqual(result.stdout, f"[{expected}]\n")
+
     def test_products_are_lowered_without_a_gpu_and_an_emulated_device(self):
         shutil.rmtree(self.root / "tools/emulated")
         result = self.on_cpu("--strategy", "cast", "--dtype", "bfloat16", "-o", "x.aat", "--", MULTIPLIES, "sgemm", "20")

@@ -140,7 +140,16 @@ void preload(Environment &environment, const std::vector<std::string> &libraries
 	}
 }
 
-void setUpDevice(Environment &environment, const RunOptions &options, const Executable &program)
+// After each of its calls, the threads of an OpenBLAS wait actively for 2^26 clock cycles, on the CPUs on which autoamp
+// then multiplies (docs/bench/cpu.md). A shorter wait changes no result.
+void shortenWaits(Environment &environment)
+{
+	constexpr const char *variable = "OPENBLAS_THREAD_TIMEOUT", *fewestCycles = "4"; // 2^4
+	if (!environment.get(variable))
+		environment.set(variable, fewestCycles);
+}
+
+void setUpDevice(Environment &environment, const RunOptions &options, const Executable &program, policy::Level level)
 {
 	const auto installation = findInstallation();
 	if (installation.library.empty())
@@ -149,6 +158,8 @@ void setUpDevice(Environment &environment, const RunOptions &options, const Exec
 		if (installation.cpuLibrary.empty())
 			fail(Status::notStarted, "libautoamp-cpu.so is not next to {}", installation.library);
 		preload(environment, {installation.cpuLibrary});
+		if (level != policy::Level::O0)
+			shortenWaits(environment);
 		return;
 	}
 	std::vector<std::string> libraries = {installation.library};
@@ -244,7 +255,7 @@ Ending run(const RunOptions &options, std::span<const char *const> entries)
 	outcome.isOnCpu = options.device == "cpu";
 	outcome.program = inspect(options.command.front());
 	const auto name = fixedName(outcome.configuration.traceFile);
-	setUpDevice(environment, options, outcome.program);
+	setUpDevice(environment, options, outcome.program, typed.level);
 	if (options.watchPython)
 		watchPython(environment);
 	// Receiving NVTX ranges costs time, and another tool may receive them.
