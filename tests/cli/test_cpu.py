@@ -53,7 +53,7 @@ class Run(Cpu):
         self.assertRegex(result.stderr, r"\nautoamp: gain \(model\): fp32 products: .*; measured as run: \S+ \S+\n")
         slower = self.json("x.aat")["next"]["saves_ns"]  # by the model of this CPU
         change = "--strategy auto" if slower else "--audit 0.02"
-        self.assertRegex(result.stderr, rf"\nautoamp: next: \S+ run --device cpu --strategy cast --dtype bfloat16 -o x.aat --force {change} -- \S+ sgemm 20\n\Z")
+        self.assertRegex(result.stderr, rf"\nautoamp: next: \S+ run --device cpu --strategy cast --dtype bfloat16 -o x.aat -o ./%e.%p.aat {change} -- \S+ sgemm 20\n\Z")
 
     def test_audits_run_the_call_unchanged(self):
         for function, overflows in (("sgemm", 0), ("large", 5)):

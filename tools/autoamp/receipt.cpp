@@ -128,18 +128,16 @@ std::string commandAgain(const Outcome &outcome, const std::string &before, cons
 	return fmt::format("{}{} run{}{} --{}", before, invocation, typed, options, command); // a later option counts
 }
 
-// A trace file without % exists now.
+// A trace file without % exists now, and is kept.
 Again againWith(const Outcome &outcome)
 {
 	return [&outcome](const std::vector<Change> &changes) {
-		const auto &typed = outcome.typed;
 		const bool isRenamed = std::any_of(changes.begin(), changes.end(),
 		                                   [](auto &each) { return each.variable == "AUTOAMP_TRACE_FILE"; });
-		const bool isForced = std::find(typed.begin(), typed.end(), "--force") != typed.end();
 		const bool exists = outcome.configuration.traceFile.find('%') == std::string::npos;
 		const auto prefix = prefixOf(changes);
 		return commandAgain(outcome, prefix.variables,
-		                    (exists && !isRenamed && !isForced ? " --force" : "") + prefix.options);
+		                    (exists && !isRenamed ? " -o ./%e.%p.aat" : "") + prefix.options);
 	};
 }
 
