@@ -29,7 +29,7 @@ def is_old(version):
 
 
 def problems(file, provided):
-    """What keeps a file from running with old libraries. provided: names without a version that other files define."""
+    """Yields each reason why a file does not run with old libraries. provided: names without a version that other files define."""
     for library in re.findall(r"\(NEEDED\).*\[(.*)\]", read("readelf", "-dW", file)):
         if library not in LIBRARIES:
             yield f"needs {library}"

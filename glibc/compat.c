@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// Of glibc, called by inline functions of its older headers.
+// Exported by glibc; inline functions of its older headers call them.
 extern int __fxstat64(int version, int file, struct stat64 *facts);
 extern int __xstat64(int version, const char *path, struct stat64 *facts);
 extern int __lxstat64(int version, const char *path, struct stat64 *facts);

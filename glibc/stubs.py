@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """stubs.py OUT COMPILER: writes libraries against which the linker binds only symbols of glibc 2.28.
 
-The libraries have the names, symbols and versions of this machine's glibc up to 2.28, and no code. Of each symbol they
-have the newest of these versions. Functions that glibc 2.34 moved to libc are in the library of glibc 2.28."""
+The libraries have the names, symbols and versions of this machine's glibc up to 2.28, and no code. They have
+the newest of these versions of each symbol. Functions that glibc 2.34 moved to libc are in the library of glibc 2.28."""
 import pathlib
 import re
 import subprocess

@@ -254,29 +254,31 @@ Spec withEpilogue(cublasLtEpilogue_t epilogue, cublasOperation_t transa, cublasO
 	});
 }
 
-std::string gradientHasAlpha(Line &line, const Spec &spec)
+int statusOf(Problem &problem, Line &line)
 {
 	Session session;
-	Problem problem(spec);
 	problem.upload();
 	const int status = problem.call(session.handle, session.light);
 	CHECK(cudaStreamSynchronize(session.stream));
+	line.put("status", status);
+	return status;
+}
+
+std::string gradientHasAlpha(Line &line, const Spec &spec)
+{
+	Problem problem(spec);
+	const int status = statusOf(problem, line);
 	problem.download();
 	const double error = problem.compare().beside; // compared with the sum without alpha
-	line.put("status", status).put("error", error);
+	line.put("error", error);
 	return status ? "refused" : answer(error > 1e-3);
 }
 
 // A product that cublasLt should refuse.
 std::string isRefused(Line &line, const Spec &spec)
 {
-	Session session;
 	Problem problem(spec);
-	problem.upload();
-	const int status = problem.call(session.handle, session.light);
-	CHECK(cudaStreamSynchronize(session.stream));
-	line.put("status", status);
-	return answer(status == CUBLAS_STATUS_NOT_SUPPORTED);
+	return answer(statusOf(problem, line) == CUBLAS_STATUS_NOT_SUPPORTED);
 }
 
 // The gradient of a bias, without a workspace and, if that is refused, with one.

@@ -27,7 +27,7 @@ constexpr struct {
 enum class Limit { none, plain, fft, fftTiling, nonfused, never };
 
 // The algorithms of each direction, best first. hasTensorCores: a search also returns the algorithm without them.
-// types 0: not implemented, Limit::never: not on the emulated device.
+// types 0: cuDNN has no such kernel. Limit::never: the emulated device refuses it.
 struct Algorithm {
 	Direction direction;
 	int number;
