@@ -25,8 +25,8 @@ extern std::atomic<bool> isOn;
 // Starts kernel tracing. If CUPTI is absent or used by another tool, tracing stays off; a log line and a note give the
 // reason. The first later error switches tracing off in the same way. path: AUTOAMP_CUPTI_PATH. current: returns the
 // calling thread's launcher, for work that it launches or for a graph node that it creates. isWanted: returns whether
-// kernels launched now are recorded. watchExit: registers an exit handler that calls finish(). CUPTI destroys objects in
-// its own exit handlers, and crashes if it is called after them. So this is called when CUPTI has started, which was
+// kernels launched now are recorded. watchExit: registers an exit handler that calls finish(). CUPTI destroys objects
+// in its own exit handlers, and crashes if it is called after them. So this is called when CUPTI has started, which was
 // enough on an H100, and again at the first launches and for each new buffer, because CUPTI makes objects later too.
 void start(Recorder &recorder, const char *path, Launcher (*current)(bool isNode), bool (*isWanted)(),
            void (*watchExit)());
