@@ -18,7 +18,7 @@ namespace autoamp::policy {
 
 enum class Scaling : uint8_t { automatic, off, strict };
 enum class StrategyChoice : uint8_t { automatic, cast, fp32, library, tf32 };
-enum class Weights : uint8_t { off, watched, frozen };
+enum class Weights : uint8_t { off, watched, frozen, checked };
 enum class Scope : uint8_t { automatic, process, regions };
 enum class TraceLevel : uint8_t { off, summary, ops, kernels };
 enum class LogLevel : uint8_t { off, error, warn, info, debug };

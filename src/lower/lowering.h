@@ -40,6 +40,17 @@ struct SiteCache {
 	uint32_t site = 0;                                // index in the event ring
 };
 
+// What a call did with an operand of at least 1 MiB (weights.h). All members are empty for other operands.
+struct WeightUse {
+	policy::Weights how = policy::Weights::off; // checked or frozen: the product used a kept copy
+	const char *reason = nullptr;               // why it used none: a word for reports
+	bool isServed = false;                      // the copy had been made by an earlier call
+	bool isMade = false, isGivenUp = false;
+	bool isRefused = false;              // a copy was to be made, and there was no memory for it (event `refused`)
+	uint64_t bytes = 0;                  // of the copy that was used, made, given up or refused
+	uint32_t compared = 0, repeated = 0; // fingerprints since the last call that reported them, and those that were equal
+};
+
 // isDone: the result is computed or enqueued, and `status` goes to the application. Otherwise the application's own
 // call must run, because of `reason`. In both cases `failed` names the step of autoamp that failed, with its `code`;
 // null if none did.
@@ -55,6 +66,7 @@ struct Outcome {
 	uint64_t builtNs = 0;            // time that this call spent on building a plan
 	uint64_t auditTicks = 0;         // time that an audit took on the host, which is not part of the call
 	const char *unaudited = nullptr; // reason why a call that was to be audited was not
+	WeightUse weights[2] = {};       // by operand, as the call names them: A, B
 };
 
 inline Outcome decline(policy::Reason reason, const char *failed = nullptr, int code = 0)

@@ -1,6 +1,7 @@
 // The result of a decision: precision and method of a call, and the reason. Values only. Any thread.
 #pragma once
 
+#include "src/config/options.h"
 #include "src/op/op.h"
 #include "src/op/shadow.h"
 
@@ -128,6 +129,8 @@ struct Decision {
 	bool needsNoMemory = false; // the call must run without any device memory of autoamp
 	// A CPU product that gains only with a kept bfloat16 copy of its weight: until there is one, it runs unchanged.
 	bool needsKept = false;
+	// For a cast on a GPU: operands that do not change are converted once. off: at each call.
+	Weights weights = Weights::off;
 
 	bool isUnchanged() const { return verdict != Verdict::lowered && verdict != Verdict::raised; }
 	// The decision of a call that runs by the substitute. Its caller has checked that there is one.
