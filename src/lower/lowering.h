@@ -66,7 +66,7 @@ struct Outcome {
 	uint64_t builtNs = 0;            // time that this call spent on building a plan
 	uint64_t auditTicks = 0;         // time that an audit took on the host, which is not part of the call
 	const char *unaudited = nullptr; // reason why a call that was to be audited was not
-	WeightUse weights[2] = {};       // by operand, as the call names them: A, B
+	WeightUse weights[2];            // by operand, as the call names them: A, B
 };
 
 inline Outcome decline(policy::Reason reason, const char *failed = nullptr, int code = 0)
