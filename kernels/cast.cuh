@@ -116,6 +116,7 @@ public:
 		}
 	}
 	__device__ uint4 *target() const { return reinterpret_cast<uint4 *>(target_); }
+	__device__ int64_t position() const { return source_ - operand_.source; } // in an operand without a batch
 	// Memory past the last row may contain NaN or be unmapped: it is not read. Zeros replace it; they change no maximum
 	// and are written only to padding.
 	__device__ void load(float (&x)[vectorSize]) const
@@ -196,6 +197,7 @@ struct ToBfloat16 {
 			clamped = max(clamped, clampedMagnitude(x[i]));
 		}
 	}
+	__device__ uint16_t one(float x) const { return bfloat16Of(x); }
 };
 
 __device__ inline int32_t finiteMagnitude(float x)
@@ -221,14 +223,22 @@ struct ToHalf {
 		amax = max(amax, largest);
 		AUTOAMP_UNROLL
 		for (int i = 0; i < vectorSize; ++i)
-			y[i] = __half_as_ushort(__float2half_rn(x[i] * scale));
+			y[i] = one(x[i]);
 	}
+	__device__ uint16_t one(float x) const { return __half_as_ushort(__float2half_rn(x * scale)); }
 };
 
+// Called before each conversion, with the position of the elements. Only an observed conversion needs it (weights.cuh).
 template <class Convert>
-__device__ inline void store(const float (&x)[vectorSize], uint4 *target, Convert &convert)
+__device__ inline void moveTo(Convert &, int64_t)
+{
+}
+
+template <class Convert>
+__device__ inline void store(const float (&x)[vectorSize], uint4 *target, Convert &convert, int64_t position)
 {
 	uint16_t y[vectorSize];
+	moveTo(convert, position);
 	convert(x, y);
 	uint4 words;
 	memcpy(&words, y, sizeof words);
@@ -237,21 +247,23 @@ __device__ inline void store(const float (&x)[vectorSize], uint4 *target, Conver
 
 // Casts this thread's share of one operand, two vectors per iteration, so that both loads are in flight at once.
 template <class Convert>
-__device__ inline void castShare(const Operand &operand, uint32_t block, Convert &convert)
+__device__ inline void castShare(const Operand &operand, uint32_t block, uint32_t blocks, Convert &convert)
 {
-	for (Walk walk(operand, block * blockSize + threadIdx.x, gridDim.x * blockSize); walk.valid();) {
+	for (Walk walk(operand, block * blockSize + threadIdx.x, blocks * blockSize); walk.valid();) {
 		float first[vectorSize], second[vectorSize];
 		uint4 *const target = walk.target();
+		const int64_t position = walk.position();
 		walk.load(first);
 		walk.advance();
 		if (walk.valid()) {
 			uint4 *const next = walk.target();
+			const int64_t nextPosition = walk.position();
 			walk.load(second);
 			walk.advance();
-			store(first, target, convert);
-			store(second, next, convert);
+			store(first, target, convert, position);
+			store(second, next, convert, nextPosition);
 		} else {
-			store(first, target, convert);
+			store(first, target, convert, position);
 		}
 	}
 }
@@ -309,11 +321,11 @@ struct TileShare {
 class TileWalk
 {
 public:
-	__device__ TileWalk(const TileShape &shape, int64_t rows, int64_t columns, uint32_t block)
+	__device__ TileWalk(const TileShape &shape, int64_t rows, int64_t columns, uint32_t block, uint32_t blocks)
 	    : shape_(shape), rows_(rows), columns_(columns)
 	{
 		const int64_t across = (rows + shape.rows() - 1) / shape.rows();
-		const SplitIndex first(block, across), step(gridDim.x, across);
+		const SplitIndex first(block, across), step(blocks, across);
 		firstRow_ = int64_t{first.inner} * shape.rows(), firstColumn_ = int64_t{first.middle} * shape.columns();
 		rowStep_ = int64_t{step.inner} * shape.rows(), columnStep_ = int64_t{step.middle} * shape.columns();
 		rowsOfTiles_ = across * shape.rows();
@@ -389,7 +401,8 @@ __device__ inline bool isWide(const Tensor &tensor)
 // Casts this block's share of a tensor. Reads and writes whole cache lines in both orientations. A channels-last source
 // is read in vectors, the others through shared memory.
 template <class Convert>
-static __device__ inline void castShare(const Tensor &tensor, uint32_t block, Convert &convert, Tile &tile)
+static __device__ inline void castShare(const Tensor &tensor, uint32_t block, uint32_t blocks, Convert &convert,
+                                        Tile &tile)
 {
 	const TensorLayout &layout = tensor.layout;
 	const TileShape shape(layout.rows);
@@ -397,7 +410,7 @@ static __device__ inline void castShare(const Tensor &tensor, uint32_t block, Co
 	const bool isSourceWide = isWide(tensor), isTargetWide = tensor.targetLd % vectorSize == 0;
 	const int mine = static_cast<int>(threadIdx.x);
 	const int row = mine * vectorSize & (shape.rows() - 1), column = mine * vectorSize >> shape.logOf(true);
-	for (TileWalk walk(shape, layout.rows, filled + tensor.zeroColumns, block); walk.valid(); walk.advance()) {
+	for (TileWalk walk(shape, layout.rows, filled + tensor.zeroColumns, block, blocks); walk.valid(); walk.advance()) {
 		const int left = walk.rows() - row, filledColumns = walk.columnsBefore(filled);
 		float x[vectorSize];
 		if (isSourceWide) {
@@ -433,10 +446,12 @@ static __device__ inline void castShare(const Tensor &tensor, uint32_t block, Co
 			continue;
 		uint16_t *const target =
 		    tensor.target + (walk.firstColumn() + column) * tensor.targetLd + walk.firstRow() + row;
+		const int64_t position = (walk.firstColumn() + column) * layout.rows + walk.firstRow() + row;
 		if (isTargetWide) {
-			store(x, reinterpret_cast<uint4 *>(target), convert);
+			store(x, reinterpret_cast<uint4 *>(target), convert, position);
 		} else {
 			uint16_t y[vectorSize];
+			moveTo(convert, position);
 			convert(x, y);
 			AUTOAMP_UNROLL
 			for (int i = 0; i < vectorSize; ++i)
@@ -488,16 +503,19 @@ __device__ inline uint32_t blockFor(int operand)
 	return operand == 0 ? blockIdx.x : gridDim.x - 1 - blockIdx.x;
 }
 
+// Casts this block's share of an operand, or all of it.
 template <class Convert>
-static __device__ inline void castOperand(const Parameters &p, int operand, Convert &convert, Tile *)
+static __device__ inline void castOperand(const Parameters &p, int operand, Convert &convert, Tile *,
+                                          bool isAlone = false)
 {
-	castShare(p.operand[operand], blockFor(operand), convert);
+	castShare(p.operand[operand], isAlone ? 0 : blockFor(operand), isAlone ? 1 : gridDim.x, convert);
 }
 
 template <class Convert>
-static __device__ inline void castOperand(const TensorParameters &p, int operand, Convert &convert, Tile *tile)
+static __device__ inline void castOperand(const TensorParameters &p, int operand, Convert &convert, Tile *tile,
+                                          bool isAlone = false)
 {
-	castShare(p.tensor[operand], blockFor(operand), convert, *tile);
+	castShare(p.tensor[operand], isAlone ? 0 : blockFor(operand), isAlone ? 1 : gridDim.x, convert, *tile);
 }
 
 __device__ inline uint32_t totalOf(const Events &p, EventKind kind)
@@ -738,14 +756,22 @@ __device__ inline uint32_t strictCast(const TensorParameters &, int, int)
 	return 0;
 }
 
-// Casts both operands to half in one launch, for matrices or tensors.
+} // namespace autoamp::kernels
+
+#include "kernels/weights.cuh"
+
+namespace autoamp::kernels {
+
+// Casts both operands to half in one launch, for matrices or tensors. kept: shared memory of a kernel for kept operands.
 template <class Call>
 static __device__ inline void castToHalf(const Call &p, uint32_t (&maxima)[operands][blockSize], CastRecord &record,
-                                         Tile *tile)
+                                         Tile *tile, KeptRecord *kept = nullptr)
 {
 	if (threadIdx.x == 0) {
 		record = predicted(p);
 		beginCheck(p, record);
+		if (kept)
+			beginKept(p, *kept, record);
 	}
 	__syncthreads();
 	AUTOAMP_UNROLL
@@ -755,11 +781,18 @@ static __device__ inline void castToHalf(const Call &p, uint32_t (&maxima)[opera
 			continue;
 		}
 		ToHalf convert{powerOfTwo(record.used[i])};
+		if (kept && p.kept[i].how != Keeping::none) {
+			maxima[i][threadIdx.x] = castKept(p, i, convert, *kept, tile);
+			checkCast(p, record, i);
+			continue;
+		}
 		castOperand(p, i, convert, tile);
 		maxima[i][threadIdx.x] = convert.amax | (convert.isNonfinite ? nonfiniteFlag : 0);
 		checkCast(p, record, i);
 	}
 	__syncthreads();
+	if (kept && threadIdx.x == 0)
+		p.keptRecords[blockIdx.x] = *kept;
 	// One warp per operand.
 	const uint32_t operand = threadIdx.x / lanes, lane = threadIdx.x % lanes;
 	if (operand >= operands)
@@ -795,12 +828,10 @@ static __device__ inline void castToBfloat16(const Call &p, Tile *tile)
 	}
 }
 
-// Every block computes the same scales from values that settle does not write (the records, alpha). No block reads the
-// values that conclude() writes. Usually nothing is recast, and the block returns at once.
+// Converts operands again whose exponent was wrong, as this block's share or alone. One block concludes.
 template <class Call>
-static __device__ inline void settle(const Call &p, Findings &found, Tile *tile)
+static __device__ inline void correct(const Call &p, const Findings &found, Tile *tile, bool isAlone)
 {
-	gather(p, found);
 	const float alpha = p.alpha ? *p.alpha : p.alphaValue;
 	Scales scales = {{0, 0}, alpha, 0};
 	if (p.predictions)
@@ -815,13 +846,22 @@ static __device__ inline void settle(const Call &p, Findings &found, Tile *tile)
 		isRecast[i] = isScaled && (found.lowest[i] != right || found.highest[i] != right);
 		if (isRecast[i]) {
 			ToHalf convert{powerOfTwo(scales.exponent[i])};
-			castOperand(p, i, convert, tile);
+			castOperand(p, i, convert, tile, isAlone);
 		}
 	}
-	if (blockIdx.x == 0 && threadIdx.x == 0) {
+	if ((isAlone || blockIdx.x == 0) && threadIdx.x == 0) {
 		conclude(p, *p.scratch, found, scales, isRecast);
 		countCall(p, found);
 	}
+}
+
+// Every block computes the same scales from values that settle does not write (the records, alpha). No block reads the
+// values that conclude() writes. Usually nothing is recast, and the block returns at once.
+template <class Call>
+static __device__ inline void settle(const Call &p, Findings &found, Tile *tile)
+{
+	gather(p, found);
+	correct(p, found, tile, false);
 }
 
 } // namespace autoamp::kernels
@@ -894,6 +934,89 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
 	settle(p, found, &tile);
 }
 
+// For calls with kept or observed operands.
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
+    autoamp_cast_kept_half(const __grid_constant__ autoamp::kernels::Parameters p)
+{
+	using namespace autoamp::kernels;
+	__shared__ uint32_t maxima[operands][blockSize];
+	__shared__ CastRecord record;
+	__shared__ KeptRecord kept;
+	castToHalf(p, maxima, record, nullptr, &kept);
+}
+
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
+    autoamp_settle_kept_half(const __grid_constant__ autoamp::kernels::Parameters p)
+{
+	using namespace autoamp::kernels;
+	waitForCast();
+	__shared__ Findings found;
+	__shared__ KeptRecord kept;
+	settleKeptHalf(p, found, kept, nullptr);
+	if (found.isChecked())
+		probeSettle(p, found);
+}
+
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
+    autoamp_cast_kept_bfloat16(const __grid_constant__ autoamp::kernels::Parameters p)
+{
+	using namespace autoamp::kernels;
+	__shared__ KeptRecord kept;
+	castKeptToBfloat16(p, kept, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
+    autoamp_settle_kept_bfloat16(const __grid_constant__ autoamp::kernels::Parameters p)
+{
+	using namespace autoamp::kernels;
+	waitForCast();
+	__shared__ KeptRecord kept;
+	settleKeptBfloat16(p, kept, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
+    autoamp_cast_kept_half_tensor(const __grid_constant__ autoamp::kernels::TensorParameters p)
+{
+	using namespace autoamp::kernels;
+	__shared__ uint32_t maxima[operands][blockSize];
+	__shared__ CastRecord record;
+	__shared__ KeptRecord kept;
+	__shared__ Tile tile;
+	castToHalf(p, maxima, record, &tile, &kept);
+}
+
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
+    autoamp_settle_kept_half_tensor(const __grid_constant__ autoamp::kernels::TensorParameters p)
+{
+	using namespace autoamp::kernels;
+	waitForCast();
+	__shared__ Findings found;
+	__shared__ KeptRecord kept;
+	__shared__ Tile tile;
+	settleKeptHalf(p, found, kept, &tile);
+}
+
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
+    autoamp_cast_kept_bfloat16_tensor(const __grid_constant__ autoamp::kernels::TensorParameters p)
+{
+	using namespace autoamp::kernels;
+	__shared__ KeptRecord kept;
+	__shared__ Tile tile;
+	if (blockIdx.x == 0 && threadIdx.x == 0)
+		p.scratch->alpha = p.alphaValue;
+	castKeptToBfloat16(p, kept, &tile);
+}
+
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
+    autoamp_settle_kept_bfloat16_tensor(const __grid_constant__ autoamp::kernels::TensorParameters p)
+{
+	using namespace autoamp::kernels;
+	waitForCast();
+	__shared__ KeptRecord kept;
+	__shared__ Tile tile;
+	settleKeptBfloat16(p, kept, &tile);
+}
+
 extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
     autoamp_place(const __grid_constant__ autoamp::kernels::Placement p)
 {
@@ -904,7 +1027,7 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
 	const TileShare to(shape, isDown(layout));
 	const int mine = static_cast<int>(threadIdx.x);
 	const int row = mine * vectorSize & (shape.rows() - 1), column = mine * vectorSize >> shape.logOf(true);
-	for (TileWalk walk(shape, layout.rows, layout.columns(), blockIdx.x); walk.valid(); walk.advance()) {
+	for (TileWalk walk(shape, layout.rows, layout.columns(), blockIdx.x, gridDim.x); walk.valid(); walk.advance()) {
 		const int rows = walk.rows(), columns = walk.columnsBefore(layout.columns());
 		if (mine < shape.columns() && mine < columns)
 			tile.offset[mine] = offsetOf(layout, walk.firstColumn() + mine);

@@ -4,6 +4,7 @@
 
 #include "kernels/scaling.h"
 #include "kernels/strict.h"
+#include "kernels/weights.h"
 
 #include <cstdint>
 
@@ -115,6 +116,7 @@ struct Scratch {
 	float lossEnergy[operands]; // share of the loss that comes from this operand
 	uint32_t checkers;          // number of settle blocks that finished their share
 	Mending mending;            // set in a strict call
+	Recast recast;              // used in a call with kept copies
 };
 
 // Findings and choices of one block of a cast to half, written once and read by settle. They belong to the call, not to
@@ -213,6 +215,8 @@ enum class EventKind : uint32_t {
 	clamped,
 	mended,
 	uncured,
+	recast,  // a checked operand had changed; settle has converted it again
+	changed, // a frozen operand had changed; the next call converts it again
 	// Without totals in the ring; the payload is the whole event:
 	update = 64, // an update of a gradient scaler
 	audit,
@@ -261,7 +265,7 @@ struct Event {
 };
 constexpr uint32_t ringSize = 4096;
 // Exact totals per site, also after the ring wrapped: [site][operand][kind]. All sites without an entry share site 0.
-constexpr uint32_t siteCount = 32768, kindCount = 10;
+constexpr uint32_t siteCount = 32768, kindCount = 12;
 // Gradient scalers of a process whose updates come from the device.
 constexpr uint32_t scalerCount = 256;
 struct Ring {
@@ -269,6 +273,7 @@ struct Ring {
 	Event events[ringSize];
 	uint32_t totals[siteCount][operands][kindCount];
 	uint32_t isUncured[siteCount]; // a strict product of the site was mended in vain
+	WeightFacts weights[weightCount];
 	// By Update::scaler. Only probes write it, in the order of the program's streams.
 	struct {
 		GradientState before; // at the latest probe before an update
@@ -338,6 +343,8 @@ struct Scaling : Events {
 	First first;               // the site's first call in this context reports `init` instead of `rescale`
 	const float *alpha, *beta; // device pointers, or null: alphaValue and betaValue
 	float alphaValue, betaValue;
+	Kept kept[operands];      // how: none for the kernels that keep nothing
+	KeptRecord *keptRecords;  // one for each block of the cast; null: no settle follows
 };
 
 struct Parameters : Scaling {
@@ -383,6 +390,9 @@ struct TensorParameters : Scaling {
 //   autoamp_cast_tensor_half, autoamp_cast_tensor_bfloat16, autoamp_settle_tensor
 //                            the same for TensorParameters. The cast to bfloat16 writes alpha to the scratch, because
 //                            the convolution reads it there for both types
+//   autoamp_cast_kept_half, autoamp_cast_kept_bfloat16, autoamp_settle_kept_half, autoamp_settle_kept_bfloat16, and
+//   with _tensor at the end: the same for calls with kept or observed operands (weights.cuh). A settle may follow the
+//   cast to bfloat16, too
 //   autoamp_place            a Placement
 //   autoamp_round            a Rounded
 //   autoamp_runs             a Runs: to bfloat16 (as autoamp_cast_bfloat16), or back

@@ -18,11 +18,21 @@ inline unsigned castBlocks(int64_t wanted, unsigned smCount)
 	    std::clamp<int64_t>(wanted, 1, std::min(8 * std::max(smCount, 1u), unsigned{mostCastBlocks})));
 }
 
+// Vectors of 8 elements for which a kept operand counts: its sample has few lines, and each thread takes two elements.
+inline int64_t vectorsOf(const Kept &kept, int64_t rows, int64_t columns)
+{
+	const int64_t lines = (rows + lineElements - 1) / lineElements * columns;
+	const int64_t all = (rows + 7) / 8 * columns;
+	return isCopy(kept) ? std::min(all, lines / kept.share * lineElements) : all;
+}
+
 inline unsigned gridSize(const Parameters &parameters, unsigned smCount)
 {
 	int64_t vectors = 0;
-	for (const Operand &operand : parameters.operand)
-		vectors = std::max(vectors, (operand.rows + 7) / 8 * operand.columns * operand.batch);
+	for (int i = 0; i < operands; ++i) {
+		const Operand &operand = parameters.operand[i];
+		vectors = std::max(vectors, vectorsOf(parameters.kept[i], operand.rows, operand.columns * operand.batch));
+	}
 	const int64_t wanted = (vectors + 2 * blockSize - 1) / (2 * blockSize);
 	return castBlocks(wanted, smCount);
 }
@@ -94,8 +104,15 @@ inline unsigned gridOfTiles(int64_t tiles, unsigned smCount)
 inline unsigned gridSize(const TensorParameters &parameters, unsigned smCount)
 {
 	int64_t tiles = 0;
-	for (const Tensor &tensor : parameters.tensor)
-		tiles = std::max(tiles, tileCount(tensor.layout.rows, tensor.layout.columns() + tensor.zeroColumns));
+	for (int i = 0; i < operands; ++i) {
+		const Tensor &tensor = parameters.tensor[i];
+		const int64_t columns = tensor.layout.columns() + tensor.zeroColumns;
+		const int64_t all = tileCount(tensor.layout.rows, columns);
+		tiles = std::max(tiles, isCopy(parameters.kept[i])
+		                            ? std::min(all, vectorsOf(parameters.kept[i], tensor.layout.rows, columns) /
+		                                                    (2 * blockSize) + 1)
+		                            : all);
+	}
 	return castBlocks(tiles, smCount);
 }
 

@@ -473,6 +473,6 @@ TEST_CASE("the emulated device knows every kernel")
 	std::sort(names.begin(), names.end());
 	std::vector<std::string> known = registered();
 	std::sort(known.begin(), known.end());
-	CHECK(names.size() == 18);
+	CHECK(names.size() == 26);
 	CHECK(known == names);
 }

@@ -312,6 +312,10 @@ T atomicMin(T *address, T value)
 
 using std::max;
 using std::min;
+inline void __threadfence()
+{
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
 inline void __threadfence_system()
 {
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);

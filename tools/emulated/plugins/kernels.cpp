@@ -46,6 +46,11 @@ struct OnHost {
 		p.predictions = emulated::deviceView(p.predictions);
 		p.alpha = emulated::deviceView(p.alpha);
 		p.beta = emulated::deviceView(p.beta);
+		p.keptRecords = emulated::deviceView(p.keptRecords);
+		for (auto &kept : p.kept) {
+			kept.state = emulated::deviceView(kept.state);
+			kept.facts = emulated::deviceView(kept.facts);
+		}
 	}
 	void operator()(Parameters &p)
 	{
@@ -168,6 +173,14 @@ constexpr emulated::Kernel kernels[] = {
     {"autoamp_cast_tensor_half", run<autoamp_cast_tensor_half, TensorParameters>, tensorSizes, 1},
     {"autoamp_cast_tensor_bfloat16", run<autoamp_cast_tensor_bfloat16, TensorParameters>, tensorSizes, 1},
     {"autoamp_settle_tensor", run<autoamp_settle_tensor, TensorParameters>, tensorSizes, 1},
+    {"autoamp_cast_kept_half", run<autoamp_cast_kept_half>, sizes, 1},
+    {"autoamp_cast_kept_bfloat16", run<autoamp_cast_kept_bfloat16>, sizes, 1},
+    {"autoamp_settle_kept_half", run<autoamp_settle_kept_half>, sizes, 1},
+    {"autoamp_settle_kept_bfloat16", run<autoamp_settle_kept_bfloat16>, sizes, 1},
+    {"autoamp_cast_kept_half_tensor", run<autoamp_cast_kept_half_tensor, TensorParameters>, tensorSizes, 1},
+    {"autoamp_cast_kept_bfloat16_tensor", run<autoamp_cast_kept_bfloat16_tensor, TensorParameters>, tensorSizes, 1},
+    {"autoamp_settle_kept_half_tensor", run<autoamp_settle_kept_half_tensor, TensorParameters>, tensorSizes, 1},
+    {"autoamp_settle_kept_bfloat16_tensor", run<autoamp_settle_kept_bfloat16_tensor, TensorParameters>, tensorSizes, 1},
     {"autoamp_place", run<autoamp_place, Placement>, placementSizes, 1},
     {"autoamp_round", run<autoamp_round, Rounded>, roundedSizes, 1},
     {"autoamp_runs", run<autoamp_runs, Runs>, runsSizes, 1},
