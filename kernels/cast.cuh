@@ -762,7 +762,8 @@ __device__ inline uint32_t strictCast(const TensorParameters &, int, int)
 
 namespace autoamp::kernels {
 
-// Casts both operands to half in one launch, for matrices or tensors. kept: shared memory of a kernel for kept operands.
+// Casts both operands to half in one launch, for matrices or tensors. kept: shared memory of a kernel for kept
+// operands.
 template <class Call>
 static __device__ inline void castToHalf(const Call &p, uint32_t (&maxima)[operands][blockSize], CastRecord &record,
                                          Tile *tile, KeptRecord *kept = nullptr)
@@ -934,8 +935,9 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
 	settle(p, found, &tile);
 }
 
-// For calls with kept or observed operands.
-extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
+// For calls with kept or observed operands. Three blocks on a multiprocessor: with the registers of four, the conversions
+// would use local memory.
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 3)
     autoamp_cast_kept_half(const __grid_constant__ autoamp::kernels::Parameters p)
 {
 	using namespace autoamp::kernels;
@@ -945,7 +947,7 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
 	castToHalf(p, maxima, record, nullptr, &kept);
 }
 
-extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 3)
     autoamp_settle_kept_half(const __grid_constant__ autoamp::kernels::Parameters p)
 {
 	using namespace autoamp::kernels;
@@ -957,7 +959,7 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
 		probeSettle(p, found);
 }
 
-extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 3)
     autoamp_cast_kept_bfloat16(const __grid_constant__ autoamp::kernels::Parameters p)
 {
 	using namespace autoamp::kernels;
@@ -965,7 +967,7 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
 	castKeptToBfloat16(p, kept, nullptr);
 }
 
-extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 3)
     autoamp_settle_kept_bfloat16(const __grid_constant__ autoamp::kernels::Parameters p)
 {
 	using namespace autoamp::kernels;
@@ -974,7 +976,7 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
 	settleKeptBfloat16(p, kept, nullptr);
 }
 
-extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 3)
     autoamp_cast_kept_half_tensor(const __grid_constant__ autoamp::kernels::TensorParameters p)
 {
 	using namespace autoamp::kernels;
@@ -985,7 +987,7 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
 	castToHalf(p, maxima, record, &tile, &kept);
 }
 
-extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 3)
     autoamp_settle_kept_half_tensor(const __grid_constant__ autoamp::kernels::TensorParameters p)
 {
 	using namespace autoamp::kernels;
@@ -996,7 +998,7 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
 	settleKeptHalf(p, found, kept, &tile);
 }
 
-extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 2)
     autoamp_cast_kept_bfloat16_tensor(const __grid_constant__ autoamp::kernels::TensorParameters p)
 {
 	using namespace autoamp::kernels;
@@ -1007,7 +1009,7 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
 	castKeptToBfloat16(p, kept, &tile);
 }
 
-extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 3)
     autoamp_settle_kept_bfloat16_tensor(const __grid_constant__ autoamp::kernels::TensorParameters p)
 {
 	using namespace autoamp::kernels;

@@ -343,8 +343,8 @@ struct Scaling : Events {
 	First first;               // the site's first call in this context reports `init` instead of `rescale`
 	const float *alpha, *beta; // device pointers, or null: alphaValue and betaValue
 	float alphaValue, betaValue;
-	Kept kept[operands];      // how: none for the kernels that keep nothing
-	KeptRecord *keptRecords;  // one for each block of the cast; null: no settle follows
+	Kept kept[operands];     // how: none for the kernels that keep nothing
+	KeptRecord *keptRecords; // one for each block of the cast; null: no settle follows
 };
 
 struct Parameters : Scaling {

@@ -108,10 +108,10 @@ inline unsigned gridSize(const TensorParameters &parameters, unsigned smCount)
 		const Tensor &tensor = parameters.tensor[i];
 		const int64_t columns = tensor.layout.columns() + tensor.zeroColumns;
 		const int64_t all = tileCount(tensor.layout.rows, columns);
-		tiles = std::max(tiles, isCopy(parameters.kept[i])
-		                            ? std::min(all, vectorsOf(parameters.kept[i], tensor.layout.rows, columns) /
-		                                                    (2 * blockSize) + 1)
-		                            : all);
+		tiles = std::max(
+		    tiles, isCopy(parameters.kept[i])
+		               ? std::min(all, vectorsOf(parameters.kept[i], tensor.layout.rows, columns) / (2 * blockSize) + 1)
+		               : all);
 	}
 	return castBlocks(tiles, smCount);
 }

@@ -1,12 +1,12 @@
 // Conversions of operands that are kept or observed (weights.h, docs/adr/0061). Device code and host C++, included by
-// cast.cuh. The cast compares a sample of a kept operand with its copy; settle converts it again if it differs. The state
-// of a copy is written by one thread, after all blocks that read it have ended.
+// cast.cuh. The cast compares a sample of a kept operand with its copy; settle converts it again if it differs. The
+// state of a copy is written by one thread, after all blocks that read it have ended.
 #pragma once
 
 namespace autoamp::kernels {
 
-// Converts like Convert, and computes a fingerprint of the values and their positions. The sum over all vectors does not
-// depend on the order.
+// Converts like Convert, and computes a fingerprint of the values and their positions. The sum over all vectors does
+// not depend on the order.
 template <class Convert>
 struct Observed {
 	Convert &convert;
@@ -58,8 +58,7 @@ static __device__ inline bool differs(const Kept &kept, int64_t rows, int64_t co
 	for (int64_t column = (int64_t{blockIdx.x} * blockSize + threadIdx.x) / lanes; column < columns; column += warps)
 		for (int64_t line = firstLine(column, call, kept.share); line < lines; line += kept.share)
 			if (const int64_t row = line * lineElements + lane; row < rows)
-				isDifferent |=
-				    convert.one(__ldcs(sourceOf(column) + row * rowStride)) != copy[column * copyLd + row];
+				isDifferent |= convert.one(__ldcs(sourceOf(column) + row * rowStride)) != copy[column * copyLd + row];
 	return isDifferent;
 }
 
@@ -176,8 +175,8 @@ static __device__ inline void correct(const Call &p, const Findings &found, Tile
 template <class Call>
 static __device__ inline void settle(const Call &p, Findings &found, Tile *tile);
 
-// Converts the operands that have changed. Their largest magnitude is known when the last block has ended: it concludes,
-// and converts them once more if they need another exponent. Returns true for this block.
+// Converts the operands that have changed. Their largest magnitude is known when the last block has ended: it
+// concludes, and converts them once more if they need another exponent. Returns true for this block.
 template <class Call>
 static __device__ inline bool recast(const Call &p, Findings &found, const KeptRecord &kept, Tile *tile)
 {

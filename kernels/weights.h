@@ -14,14 +14,14 @@ enum class Keeping : uint32_t { none, observed, checked, frozen };
 // State of a kept copy, in front of it, or of an observed operand. One stream or graph uses a copy at a time. Streams
 // that observe the same operand at the same time may lose an observation.
 struct WeightState {
-	uint64_t generation;  // of the content; if it differs from Kept::generation, there is none
-	uint64_t fingerprint; // of the latest observed conversion
-	int32_t exponent;     // of the copy, in float16
-	uint32_t maximum;     // of the operand, as in CastRecord
-	uint32_t calls;       // number of calls with this copy: selects the lines of the sample
-	uint32_t changes;     // found in these calls; or, of an observed operand, equal fingerprints in a row
-	uint32_t isStale;     // frozen: a sample differed, so the next call converts the operand again
-	uint32_t differs, blocks; // of a launch that has no settle: a block found a difference; blocks that have ended
+	uint64_t generation;         // of the content; if it differs from Kept::generation, there is none
+	uint64_t fingerprint;        // of the latest observed conversion
+	int32_t exponent;            // of the copy, in float16
+	uint32_t maximum;            // of the operand, as in CastRecord
+	uint32_t calls;              // number of calls with this copy: selects the lines of the sample
+	uint32_t changes;            // found in these calls; or, of an observed operand, equal fingerprints in a row
+	uint32_t isStale;            // frozen: a sample differed, so the next call converts the operand again
+	uint32_t differs, blocks;    // of a launch that has no settle: a block found a difference; blocks that have ended
 	uint32_t compared, repeated; // observed operands, over all generations
 };
 
@@ -63,8 +63,8 @@ struct Recast {
 	uint32_t blocks; // that have ended
 };
 
-// The sample: whole lines of a column. Any 64 calls in a row compare each line once. The odd factor spreads the lines of a
-// call over the columns, the reversed bits spread those of a column over the calls (simulated in the reference).
+// The sample: whole lines of a column. Any 64 calls in a row compare each line once. The odd factor spreads the lines
+// of a call over the columns, the reversed bits spread those of a column over the calls (simulated in the reference).
 constexpr uint32_t sampleShare = 64;
 constexpr int lineElements = 32;
 AUTOAMP_HOST_DEVICE inline uint32_t reversedBits(uint32_t x)

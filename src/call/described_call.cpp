@@ -159,6 +159,7 @@ lower::LoweredCall loweredCall(const CallInfo &info, const DescribedCall &descri
 	Site &site = *described.site;
 	lower::Settings settings = info.process.settings;
 	settings.reportsEvents = info.isRecorded;
+	settings.estimatesWeights = info.isRecorded && info.process.isTracing;
 	return {site.op,
 	        decision,
 	        site.cache,

@@ -1,5 +1,6 @@
 #include "src/cuda/context.h"
 
+#include "src/base/hash.h"
 #include "src/base/log.h"
 #include "src/base/once.h"
 
@@ -97,6 +98,7 @@ struct GraphBlock {
 	size_t bytes = 0;
 	size_t asked = 0;                   // part of `bytes` that its first user in the capture requested
 	unsigned long long capture = 0;     // capture of the graph; ids are unique in the process
+	uint64_t content = 0;               // as in allocateForGraph()
 	CUgraphNode_st *lastUser = nullptr; // when idle: a node after this one runs after all users of the block
 	GraphBlock *next = nullptr;
 };
@@ -255,10 +257,11 @@ void Memory::giveBack(void *pointer)
 // node, so that concurrent branches of the application stay concurrent.
 // Only the size that the first user requested counts, not the allocated size. Otherwise the edges of the graph would
 // depend on available memory, and cudaGraphExecUpdate would find them changed.
-GraphBlock *Memory::share(const Driver &driver, Stream stream, const Frontier &at, size_t bytes)
+GraphBlock *Memory::share(const Driver &driver, Stream stream, const Frontier &at, size_t bytes, uint64_t content)
 {
 	const auto isIdle = [&](const GraphBlock &block) {
-		return block.state == State::idle && block.capture == at.capture && block.asked >= bytes;
+		return block.state == State::idle && block.capture == at.capture && block.asked >= bytes &&
+		       block.content == content;
 	};
 	constexpr size_t mostNodes = 256, mostEdges = 32; // beyond these limits, a new block is cheaper than the search
 	if (at.count > mostNodes || !take(isIdle, State::idle)) // no idle block at all
@@ -289,13 +292,17 @@ GraphBlock *Memory::share(const Driver &driver, Stream stream, const Frontier &a
 	return nullptr;
 }
 
-Block Memory::allocateForGraph(const Driver &driver, Stream stream, size_t bytes, bool isUnbounded)
+Block Memory::allocateForGraph(const Driver &driver, Stream stream, size_t bytes, bool isUnbounded, uint64_t content)
 {
 	Frontier at;
 	if (!ask(driver, stream, at))
 		return {0, Failure::driverError};
-	if (GraphBlock *shared = share(driver, stream, at, bytes))
-		return {shared->address, Failure::none, shared};
+	const auto answer = [&](GraphBlock *block, bool isShared) {
+		const uint64_t unique = base::mix(base::mix(content, at.capture), block->address);
+		return Block{block->address, Failure::none, block, isShared, unique};
+	};
+	if (GraphBlock *shared = share(driver, stream, at, bytes, content))
+		return answer(shared, true);
 	// Reuses the block of a destroyed graph if it is at most about twice as large. Graphs that come and go then need no
 	// more memory than the living ones, even if no eager call frees blocks in between.
 	GraphBlock *owned = take(
@@ -330,6 +337,7 @@ Block Memory::allocateForGraph(const Driver &driver, Stream stream, size_t bytes
 	}
 	owned->asked = bytes;
 	owned->capture = at.capture;
+	owned->content = content;
 	CUuserObject_st *object = nullptr;
 	if (driver.cuUserObjectCreate(&object, owned, giveBack, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)) {
 		giveBack(owned);
@@ -339,7 +347,7 @@ Block Memory::allocateForGraph(const Driver &driver, Stream stream, size_t bytes
 		driver.cuUserObjectRelease(object, 1); // its destructor returns the block
 		return {0, Failure::driverError};
 	}
-	return {owned->address, Failure::none, owned};
+	return answer(owned, false);
 }
 
 void Memory::releaseForGraph(const Driver &driver, Stream stream, const Block &block)

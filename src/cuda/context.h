@@ -5,6 +5,7 @@
 #include "src/cuda/driver.h"
 
 #include <atomic>
+#include <cstdint>
 #include <mutex>
 
 namespace autoamp::cuda {
@@ -43,6 +44,8 @@ struct Block {
 	Address address = 0;
 	Failure failure = Failure::none;
 	GraphBlock *owned = nullptr; // set if a graph owns the block
+	bool isShared = false;       // an earlier node of the same capture has put the content there
+	uint64_t content = 0;        // number of this content; no other block or capture has it
 };
 
 // Stream-ordered memory of one context, limited by AUTOAMP_MEMORY and a quarter of the free memory.
@@ -59,8 +62,10 @@ public:
 	// False: the driver refused; the memory stays allocated.
 	bool release(const Driver &driver, Stream stream, Address address);
 
-	// For a call that is being captured: the memory lives exactly as long as the graph.
-	Block allocateForGraph(const Driver &driver, Stream stream, size_t bytes, bool isUnbounded = false);
+	// For a call that is being captured: the memory lives exactly as long as the graph. `content`: hash of what the
+	// memory is to hold; calls of the capture with the same content share it. 0: nothing that outlives the call.
+	Block allocateForGraph(const Driver &driver, Stream stream, size_t bytes, bool isUnbounded = false,
+	                       uint64_t content = 0);
 	// To be called when the call is enqueued. Later nodes of the same capture may then use the memory again.
 	void releaseForGraph(const Driver &driver, Stream stream, const Block &block);
 	// Frees the memory of destroyed graphs. The context that owns this pool must be current on the thread.
@@ -73,7 +78,7 @@ private:
 	template <typename Fits>
 	GraphBlock *take(Fits fits, State state);
 	void mark(GraphBlock &block, State state);
-	GraphBlock *share(const Driver &driver, Stream stream, const struct Frontier &at, size_t bytes);
+	GraphBlock *share(const Driver &driver, Stream stream, const struct Frontier &at, size_t bytes, uint64_t content);
 	Failure reserve(const Driver &driver, size_t bytes, bool isForGraph);
 	bool limitPool(const Driver &driver);
 	Result trim(const Driver &driver, size_t bytes);

@@ -60,6 +60,7 @@ bool isImageRefused(Result loading);
 	X(cuStreamWaitEvent, (Stream, CUevent_st *, unsigned))                                                             \
 	X(cuEventCreate, (CUevent_st **, unsigned))                                                                        \
 	X(cuEventDestroy_v2, (CUevent_st *))                                                                               \
+	X(cuEventQuery, (CUevent_st *))                                                                                    \
 	X(cuEventRecord, (CUevent_st *, Stream))                                                                           \
 	X(cuEventSynchronize, (CUevent_st *))                                                                              \
 	X(cuMemcpyHtoDAsync_v2, (Address, const void *, size_t, Stream))                                                   \

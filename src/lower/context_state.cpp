@@ -51,6 +51,14 @@ const Kernels *loadKernels(const cuda::Driver &driver, const kernels::Image &ima
 	    {&kernels->place, "autoamp_place"},
 	    {&kernels->round, "autoamp_round"},
 	    {&kernels->runs, "autoamp_runs"},
+	    {&kernels->kept.castHalf, "autoamp_cast_kept_half"},
+	    {&kernels->kept.settleHalf, "autoamp_settle_kept_half"},
+	    {&kernels->kept.castBfloat16, "autoamp_cast_kept_bfloat16"},
+	    {&kernels->kept.settleBfloat16, "autoamp_settle_kept_bfloat16"},
+	    {&kernels->keptTensor.castHalf, "autoamp_cast_kept_half_tensor"},
+	    {&kernels->keptTensor.settleHalf, "autoamp_settle_kept_half_tensor"},
+	    {&kernels->keptTensor.castBfloat16, "autoamp_cast_kept_bfloat16_tensor"},
+	    {&kernels->keptTensor.settleBfloat16, "autoamp_settle_kept_bfloat16_tensor"},
 	};
 	for (const auto &[kernel, name] : wanted)
 		if ((status = driver.cuLibraryGetKernel(kernel, library, name))) {
@@ -169,7 +177,9 @@ ContextAnswer currentContext(const cuda::Driver &driver, size_t budget, cuda::St
 		return {nullptr, policy::Reason::no_memory_pools};
 	if (isCapturing && !(context && (!hasKernels || context->isWarm.load(std::memory_order_acquire))))
 		return {nullptr, policy::Reason::capture_unready};
-	return context ? ContextAnswer{context} : make(driver, current, budget, stream);
+	ContextAnswer answer = context ? ContextAnswer{context} : make(driver, current, budget, stream);
+	answer.streamId = streamId;
+	return answer;
 }
 
 ContextState *contexts()

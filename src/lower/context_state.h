@@ -4,6 +4,7 @@
 
 #include "src/base/once.h"
 #include "src/cuda/context.h"
+#include "src/lower/weights.h"
 #include "src/policy/decision.h"
 #include "src/scale/slots.h"
 
@@ -20,6 +21,10 @@ struct Kernels {
 	CUkern_st *scalerGradients, *scalerUpdate, *watch;
 	CUkern_st *auditBefore, *auditAfter;
 	CUkern_st *castTensorHalf, *castTensorBfloat16, *settleTensor, *place, *round, *runs;
+	// For calls with kept or observed operands, for matrices and tensors.
+	struct {
+		CUkern_st *castHalf, *settleHalf, *castBfloat16, *settleBfloat16;
+	} kept, keptTensor;
 };
 struct KernelsAnswer {
 	const Kernels *kernels = nullptr;
@@ -35,6 +40,7 @@ struct ContextState {
 	const cuda::DeviceFacts *facts;
 	cuda::Memory memory;
 	scale::Slots slots;
+	Weights weights = {};
 	std::atomic<bool> isWarm{false};      // the conversion kernels have run here outside of capture
 	std::atomic<bool> isAuditWarm{false}; // the audit kernels have
 	std::atomic<bool> isProbed{false};    // a probe of a gradient scaler has run here outside of capture
@@ -69,6 +75,7 @@ struct ContextAnswer {
 	ContextState *context = nullptr;
 	policy::Reason reason = policy::Reason::engine_failed;
 	const char *what = nullptr;
+	unsigned long long streamId = 0; // id of the stream, + 1; 0: it has none, or is being captured
 };
 
 // Returns the state of the context that is current on this thread. If `stream` belongs to another context, the reason

@@ -229,6 +229,7 @@ public:
 
 private:
 	bool isNarrow() const { return form_ == op::Form::narrow; }
+	int filter() const override { return convolution_.direction == Direction::backwardFilter ? -1 : 1; }
 	op::Graph graph() const override { return op::graphOf(convolution_, form_, precision_); }
 	void setPassages(DnnPlan &plan) const override
 	{

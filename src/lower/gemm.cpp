@@ -7,6 +7,7 @@
 #include "src/lower/lowered_call.h"
 #include "src/lower/self_test.h"
 #include "src/lower/self_test_product.h"
+#include "src/lower/weights.h"
 #include "src/op/gemm.h"
 #include "src/op/lt_matmul.h"
 
@@ -120,6 +121,12 @@ const char *withoutWorkspace(policy::Strategy strategy)
 
 constexpr float zero = 0;
 
+// True if the operands are single matrices, which can be kept.
+bool isOneProduct(const op::Op &op)
+{
+	return op.batch == 1 && !(op.flags & op::flagArrays);
+}
+
 // True if D is a linear function of the product, for which the audit needs no second product.
 bool isLinear(const op::Op &op)
 {
@@ -163,7 +170,8 @@ class ProductFamily final : public Family
 public:
 	ProductFamily(const LoweredCall &call, const Product &product, const op::CublasLt &lt)
 	    : Family({.kernels = call.isCast() || needsWidening(call.op) || call.rounding() != kernels::Rounding::none,
-	              .context = call.settings.isStrict && call.isCast() && call.isHalf() && !call.isTest,
+	              .context = (call.settings.isStrict && call.isCast() && call.isHalf() && !call.isTest) ||
+	                         (mayKeep(call) && isOneProduct(call.op)),
 	              .unboundedMemory = call.isTest && call.isCast()}),
 	      lt_(lt), given_(product), product_(product), byColumns_(byColumns(call.op, product_)),
 	      isGathered_(call.op.flags & op::flagArrays && call.isCast()), isStrict_(call.settings.isStrict),
@@ -175,7 +183,7 @@ public:
 
 	Outcome prepare(LoweredCall &call) override
 	{
-		if (needs.context && call.context->slots.isUncured(call.cache.site))
+		if (needs.context && isStrict_ && call.context->slots.isUncured(call.cache.site))
 			return decline(Reason::uncured);
 		const EngineAnswer answer =
 		    findEngine(call.cache.engines, lt_, product_.lightHandle, op_, keyOf(call), product_.extras);
@@ -192,6 +200,10 @@ public:
 					scalars_[i] = kernels::floatOfHalf(*static_cast<const uint16_t *>(*given[i]));
 					*given[i] = &scalars_[i];
 				}
+		}
+		if (mayKeep(call) && isOneProduct(op_)) {
+			chooseKept(call, 0, storedA(op_, true), product_.A, op_.lda);
+			chooseKept(call, 1, storedB(op_, true), product_.B, op_.ldb);
 		}
 		place(0);
 		return completed();
@@ -268,20 +280,36 @@ private:
 		        product_.extras.auxBatchStride};
 	}
 
+	void chooseKept(LoweredCall &call, int index, const StoredOperand &stored, const void *source, int64_t sourceLd)
+	{
+		uint64_t layout = static_cast<uint64_t>(call.decision.precision);
+		for (const int64_t size : {stored.rows, stored.columns, stored.ld, sourceLd})
+			layout = base::mix(layout, static_cast<uint64_t>(size));
+		kept_.choose(call, index, source, layout, stored.rows * stored.columns, stored.bytes());
+	}
+
 	// Lays out the device memory of the call from `base` on. A cast has scratch, A and B in 16 bits. A cast to float16
 	// also has records of its blocks, and sums for the loss check or the strict check. Every such call has the sums, so
-	// that all calls of a site need the same memory. After these: the product of a batch by pointers, and the workspace
-	// of the engine.
+	// that all calls of a site need the same memory. A kept operand has its own memory. After these: the product of a
+	// batch by pointers, and the workspace of the engine.
 	void place(cuda::Address base)
 	{
-		places_ = {base, base, base, base, base, base, base, base};
+		places_ = {base, base, base, base, base, base, base, base, base};
 		if (engine_->key.isCast()) {
 			const StoredOperand a = storedA(op_, true), b = storedB(op_, true);
-			places_.a = base + aligned(sizeof(kernels::Scratch));
-			places_.b = places_.a + aligned(a.bytes());
-			places_.records = places_.sums = places_.b + aligned(b.bytes());
+			const kernels::Parameters shape = shapeOf(op_, a, b);
+			cuda::Address next = base + aligned(sizeof(kernels::Scratch));
+			const auto placeOperand = [&](int index, const StoredOperand &stored) {
+				const cuda::Address copy = kept_.copyOf(index);
+				return copy ? copy : std::exchange(next, next + aligned(stored.bytes()));
+			};
+			places_.a = placeOperand(0, a);
+			places_.b = placeOperand(1, b);
+			places_.keptRecords = next;
+			if (kept_.isUsed())
+				next += aligned(kernels::recordCount(shape) * sizeof(kernels::KeptRecord));
+			places_.records = places_.sums = next;
 			if (engine_->key.precision == op::Dtype::float16) {
-				const kernels::Parameters shape = shapeOf(op_, a, b);
 				places_.sums += aligned(kernels::recordCount(shape) * sizeof(kernels::CastRecord));
 				places_.product =
 				    aligned(isStrict_ ? static_cast<size_t>(kernels::strictLayout(shape).bytes)
@@ -308,6 +336,8 @@ private:
 		parameters.scratch = reinterpret_cast<kernels::Scratch *>(places_.scratch);
 		operands_.A = parameters.operand[0].target;
 		operands_.B = parameters.operand[1].target;
+		if (kept_.isUsed())
+			kept_.prepare(parameters, call, places_.keptRecords);
 		return (call.isHalf() ? castHalf(call, parameters) : castBfloat16(call, parameters)) ? nullptr
 		                                                                                     : "cuLaunchKernel";
 	}
@@ -318,7 +348,11 @@ private:
 		call.prepareEvents(parameters);
 		if (isGathered_) // the scatter adds beta * C; the cast writes a beta of 0 to the scratch
 			operands_.beta = areScalarsOnDevice ? &parameters.scratch->beta : &zero;
-		return call.launch(call.kernels->castBfloat16, call.blocks(parameters), parameters);
+		if (parameters.keptRecords)
+			return call.castAndSettle(call.kernels->kept.castBfloat16, call.kernels->kept.settleBfloat16, 0,
+			                          parameters);
+		CUkern_st *const kernel = kept_.isUsed() ? call.kernels->kept.castBfloat16 : call.kernels->castBfloat16;
+		return call.launch(kernel, call.blocks(parameters), parameters);
 	}
 
 	bool castHalf(const LoweredCall &call, kernels::Parameters &parameters)
@@ -343,7 +377,10 @@ private:
 		}
 		operands_.alpha = &parameters.scratch->alpha;
 		operands_.beta = &parameters.scratch->beta;
-		return call.castAndSettle(call.kernels->castHalf, call.kernels->settle, places_.records, parameters) &&
+		const bool isKept = kept_.isUsed();
+		return call.castAndSettle(isKept ? call.kernels->kept.castHalf : call.kernels->castHalf,
+		                          isKept ? call.kernels->kept.settleHalf : call.kernels->settle, places_.records,
+		                          parameters) &&
 		       (!isStrict_ || call.launch(call.kernels->mend, call.settleBlocks(parameters), parameters));
 	}
 
@@ -435,8 +472,9 @@ private:
 	} operands_ = {}; // inputs of the vendor's product
 	float scalars_[2] = {};
 	struct {
-		cuda::Address scratch, a, b, records, sums, product, workspace, end;
+		cuda::Address scratch, a, b, keptRecords, records, sums, product, workspace, end;
 	} places_ = {};
+	KeptOperands kept_;
 };
 
 // As lower::refusalOf() in engine.h. Repeated calls with the same algorithm, workspace and alignments query only

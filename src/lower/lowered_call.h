@@ -25,15 +25,18 @@ struct LoweredCall {
 	const Settings settings;
 	const void *original; // an original function of the library that the application called
 	cuda::Stream stream;
-	bool isTest = false; // a product of self_test.h
+	bool isTest = false;        // a product of self_test.h
+	uint64_t weightsRegion = 0; // the region to which copies of this call belong; 0: none
 
 	// Set by run():
 	const cuda::Driver *driver = nullptr;
 	std::optional<cuda::RelaxedCapture> relaxed = {}; // until the family has destroyed its descriptors
 	bool isCaptured = false;
-	ContextState *context = nullptr;  // null: not needed so far
-	const Kernels *kernels = nullptr; // for a family that needs them, from convert() on
-	uint64_t builtNs = 0;             // time that this call spent on building a plan
+	ContextState *context = nullptr;       // null: not needed so far
+	const Kernels *kernels = nullptr;      // for a family that needs them, from convert() on
+	uint64_t builtNs = 0;                  // time that this call spent on building a plan
+	unsigned long long streamId = 0;       // as in ContextAnswer
+	std::array<WeightUse, 2> weights = {}; // by operand of the product that runs
 
 	bool isCast() const { return decision.strategy == policy::Strategy::cast; }
 	bool isHalf() const { return decision.precision == op::Dtype::float16; }
@@ -73,7 +76,8 @@ struct LoweredCall {
 		return kernels::settleBlocks(parameters.castBlocks, static_cast<unsigned>(context->facts->smCount),
 		                             kernels::isStrict(parameters));
 	}
-	// The two launches of a cast to float16. `records`: memory for kernels::recordCount() records.
+	// The two launches of a cast to float16, or of one with kept operands. `records`: memory for kernels::recordCount()
+	// records; bfloat16 has none.
 	template <typename Parameters>
 	bool castAndSettle(CUkern_st *cast, CUkern_st *settle, cuda::Address records, Parameters &parameters) const
 	{

@@ -5,6 +5,7 @@
 #include "src/op/op.h"
 #include "src/policy/decision.h"
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -14,11 +15,12 @@ namespace autoamp::lower {
 struct Settings {
 	size_t memoryBudget = 0;
 	bool isScaling = true;
-	bool isStrict = false;      // float16 products are checked and mended; then isScaling
-	bool roundsOutput = false;  // results of 16-bit calls are rounded through their type
-	bool reportsEvents = true;  // scaler events reach the host
-	uint32_t auditPeriod = 0;   // one call in this many is audited; 0: none
-	const char *directory = ""; // for the results of self-tests; "": none
+	bool isStrict = false;         // float16 products are checked and mended; then isScaling
+	bool roundsOutput = false;     // results of 16-bit calls are rounded through their type
+	bool reportsEvents = true;     // scaler events reach the host
+	bool estimatesWeights = false; // operands are observed although no copies are kept
+	uint32_t auditPeriod = 0;      // one call in this many is audited; 0: none
+	const char *directory = "";    // for the results of self-tests; "": none
 };
 
 // Devices on which a self-test failed (self_test.h).
@@ -46,9 +48,10 @@ struct WeightUse {
 	const char *reason = nullptr;               // why it used none: a word for reports
 	bool isServed = false;                      // the copy had been made by an earlier call
 	bool isMade = false, isGivenUp = false;
-	bool isRefused = false;              // a copy was to be made, and there was no memory for it (event `refused`)
-	uint64_t bytes = 0;                  // of the copy that was used, made, given up or refused
-	uint32_t compared = 0, repeated = 0; // fingerprints since the last call that reported them, and those that were equal
+	bool isRefused = false; // a copy was to be made, and there was no memory for it (event `refused`)
+	uint64_t bytes = 0;     // of the copy that was used, made, given up or refused
+	uint32_t compared = 0,
+	         repeated = 0; // fingerprints since the last call that reported them, and those that were equal
 };
 
 // isDone: the result is computed or enqueued, and `status` goes to the application. Otherwise the application's own
@@ -63,10 +66,10 @@ struct Outcome {
 	bool isSubstitute = false;         // the call ran by policy::Decision::substitute
 	const char *failed = nullptr;
 	int code = 0;
-	uint64_t builtNs = 0;            // time that this call spent on building a plan
-	uint64_t auditTicks = 0;         // time that an audit took on the host, which is not part of the call
-	const char *unaudited = nullptr; // reason why a call that was to be audited was not
-	WeightUse weights[2];            // by operand, as the call names them: A, B
+	uint64_t builtNs = 0;                  // time that this call spent on building a plan
+	uint64_t auditTicks = 0;               // time that an audit took on the host, which is not part of the call
+	const char *unaudited = nullptr;       // reason why a call that was to be audited was not
+	std::array<WeightUse, 2> weights = {}; // by operand, as the call names them: A, B
 };
 
 inline Outcome decline(policy::Reason reason, const char *failed = nullptr, int code = 0)

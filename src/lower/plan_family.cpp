@@ -1,6 +1,7 @@
 #include "src/lower/plan_family.h"
 
 #include "src/base/clock.h"
+#include "src/base/hash.h"
 
 #include <cstddef>
 
@@ -37,8 +38,25 @@ Outcome PlanFamily::prepare(LoweredCall &call)
 	const bool isRaised = key_.precision == op::Dtype::float32;
 	if (plan_->status)
 		return decline(isRaised ? Reason::unsupported : Reason::no_fp32_output, plan_->what, plan_->status);
+	if (mayKeep(call) && filter() >= 0)
+		chooseKept(call);
 	place(0);
 	return completed();
+}
+
+void PlanFamily::chooseKept(LoweredCall &call)
+{
+	const int index = filter();
+	const Passage &passage = plan_->operand[index];
+	const kernels::TensorLayout &layout = passage.layout;
+	uint64_t hash = static_cast<uint64_t>(call.decision.precision);
+	for (const int64_t size :
+	     {layout.rows, layout.rowStride, int64_t{layout.levels}, passage.first, passage.ld, passage.zeroColumns})
+		hash = base::mix(hash, static_cast<uint64_t>(size));
+	for (int level = 0; level < kernels::tensorLevels; level++)
+		hash = base::mix(base::mix(hash, static_cast<uint64_t>(layout.extent[level])),
+		                 static_cast<uint64_t>(layout.stride[level]));
+	kept_.choose(call, index, index == 0 ? first_ : second_, hash, layout.rows * layout.columns(), passage.bytes);
 }
 
 Outcome PlanFamily::build(LoweredCall &call)
@@ -68,8 +86,14 @@ void PlanFamily::place(cuda::Address base)
 		return at;
 	};
 	places_.scratch = take(isCast_ ? aligned(sizeof(kernels::Scratch)) : 0);
-	places_.first = take(isCast_ ? plan_->operand[0].bytes : 0);
-	places_.second = take(isCast_ ? plan_->operand[1].bytes : 0);
+	const auto takeOperand = [&](int index) {
+		const cuda::Address copy = kept_.copyOf(index);
+		return copy ? reinterpret_cast<void *>(copy) : take(isCast_ ? plan_->operand[index].bytes : 0);
+	};
+	places_.first = takeOperand(0);
+	places_.second = takeOperand(1);
+	places_.keptRecords =
+	    take(kept_.isUsed() ? aligned(kernels::recordCount(tensors()) * sizeof(kernels::KeptRecord)) : 0);
 	if (isCast_ && key_.precision == op::Dtype::float16)
 		places_.records = take(aligned(kernels::recordCount(tensors()) * sizeof(kernels::CastRecord)));
 	places_.result = take(isDirect() ? 0 : plan_->result.bytes);
@@ -93,16 +117,23 @@ const char *PlanFamily::convert(LoweredCall &call, cuda::Address base)
 	kernels::TensorParameters parameters = tensors();
 	parameters.alphaValue = alpha_;
 	parameters.scratch = static_cast<kernels::Scratch *>(places_.scratch);
-	if (!call.isHalf()) {
+	const bool isKept = kept_.isUsed();
+	const Kernels &kernels = *call.kernels;
+	if (isKept)
+		kept_.prepare(parameters, call, reinterpret_cast<cuda::Address>(places_.keptRecords));
+	bool isLaunched;
+	if (call.isHalf()) {
+		call.prepareScaling(parameters, first_, second_);
+		isLaunched = call.castAndSettle(isKept ? kernels.keptTensor.castHalf : kernels.castTensorHalf,
+		                                isKept ? kernels.keptTensor.settleHalf : kernels.settleTensor,
+		                                reinterpret_cast<cuda::Address>(places_.records), parameters);
+	} else {
 		call.prepareEvents(parameters);
-		return call.launch(call.kernels->castTensorBfloat16, call.blocks(parameters), parameters) ? nullptr
-		                                                                                          : "cuLaunchKernel";
+		CUkern_st *const cast = isKept ? kernels.keptTensor.castBfloat16 : kernels.castTensorBfloat16;
+		isLaunched = parameters.keptRecords ? call.castAndSettle(cast, kernels.keptTensor.settleBfloat16, 0, parameters)
+		                                    : call.launch(cast, call.blocks(parameters), parameters);
 	}
-	call.prepareScaling(parameters, first_, second_);
-	return call.castAndSettle(call.kernels->castTensorHalf, call.kernels->settleTensor,
-	                          reinterpret_cast<cuda::Address>(places_.records), parameters)
-	           ? nullptr
-	           : "cuLaunchKernel";
+	return isLaunched ? nullptr : "cuLaunchKernel";
 }
 
 Outcome PlanFamily::execute(std::span<const int64_t> uids, std::span<void *const> pointers) const

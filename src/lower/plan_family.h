@@ -5,6 +5,7 @@
 
 #include "src/lower/dnn_plan.h"
 #include "src/lower/lowered_call.h"
+#include "src/lower/weights.h"
 
 namespace autoamp::lower {
 
@@ -21,7 +22,7 @@ public:
 protected:
 	// Addresses of the scratch memory. `scratch` has alpha as its first member.
 	struct Places {
-		void *scratch, *first, *second, *records, *result, *workspace;
+		void *scratch, *first, *second, *keptRecords, *records, *result, *workspace;
 		cuda::Address end;
 	};
 	// prepare() sets the context of `key`.
@@ -34,6 +35,8 @@ protected:
 	// For a plan that is not built yet.
 	virtual op::Graph graph() const = 0;
 	virtual void setPassages(DnnPlan &plan) const = 0;
+	// The operand that is the filter of a convolution; -1: none is.
+	virtual int filter() const { return -1; }
 	// False: the plan writes its result to scratch memory.
 	virtual bool isDirect() const { return true; }
 
@@ -49,10 +52,12 @@ private:
 	Outcome build(LoweredCall &call);
 	void place(cuda::Address base);
 	kernels::TensorParameters tensors() const; // the operands, in their places
+	void chooseKept(LoweredCall &call);
 
 	const op::CudnnGraph &cudnn_;
 	void *const handle_;
 	DnnKey key_;
+	KeptOperands kept_;
 };
 
 } // namespace autoamp::lower

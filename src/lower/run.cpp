@@ -21,6 +21,7 @@ Outcome findContext(LoweredCall &call, const Family &family)
 	const ContextAnswer answer =
 	    currentContext(*call.driver, call.settings.memoryBudget, call.stream, call.isCaptured, family.needs.kernels);
 	call.context = answer.context;
+	call.streamId = answer.streamId;
 	return answer.context ? completed() : decline(answer.reason, answer.what);
 }
 
@@ -113,6 +114,9 @@ Outcome run(LoweredCall &call, Family &family)
 			}
 	outcome.isCaptured = call.isCaptured;
 	outcome.builtNs = call.builtNs;
+	const bool isSwapped = call.op.flags & op::flagRowD; // the transposed product was computed
+	for (int i = 0; i < 2; i++)
+		outcome.weights[i] = call.weights[isSwapped ? 1 - i : i];
 	return outcome;
 }
 

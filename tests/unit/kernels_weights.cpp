@@ -48,8 +48,9 @@ int stale(Matrix &b, const Weight &weight)
 {
 	int count = 0;
 	b.each([&](int64_t row, int64_t column, int64_t matrix) {
-		count += b.target(row, column, matrix) != (weight.isHalf ? rounded(b.at(row, column), weight.state.exponent, half)
-		                                                         : rounded(b.at(row, column), 0, bfloat16));
+		count +=
+		    b.target(row, column, matrix) != (weight.isHalf ? rounded(b.at(row, column), weight.state.exponent, half)
+		                                                    : rounded(b.at(row, column), 0, bfloat16));
 	});
 	return count;
 }
