@@ -44,13 +44,15 @@ typedef struct autoamp_region {
 	const char *custom_black_list;
 	const char *threads; /* "current", or "all": all threads without an open region, until this one ends */
 	/* "cuda", or "cpu" for calls of a CPU BLAS: the region applies to these calls only; null: all. The struct may end
-	 * before this member. */
+	 * before this member or the next one. */
 	const char *device;
+	/* Copies made for CUDA calls are released when the outermost region of the thread that sets this member ends. */
+	const char *weights;
 } autoamp_region;
 
 #define AUTOAMP_REGION                                                                                                 \
 	{                                                                                                                  \
-		sizeof(autoamp_region), 0, AUTOAMP_SAME, AUTOAMP_SAME, 0, 0, 0, 0, 0, 0, 0                                     \
+		sizeof(autoamp_region), 0, AUTOAMP_SAME, AUTOAMP_SAME, 0, 0, 0, 0, 0, 0, 0, 0                                  \
 	}
 
 #ifdef AUTOAMP_IMPLEMENTATION /* the library itself */

@@ -118,7 +118,7 @@ lower::Outcome lower(const CallInfo &info, const DescribedCall &described, const
 	const auto multiply = [&] {
 		const cpu::Engine engine = cpu::engine();
 		const cpu::Threads threads = cpu::threadsOf(info.interception.original, &engine.dnnl);
-		const cpu::Keeping keeping = {modeOf(info.process.options.weights), decision.needsKept};
+		const cpu::Keeping keeping = {modeOf(decision.weights), decision.needsKept};
 		cpu::Reason reason = cpu::Reason::none;
 		for (int64_t i = 0; i < call.batch && reason == cpu::Reason::none; ++i)
 			reason =

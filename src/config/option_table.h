@@ -44,9 +44,10 @@ enum class ValueType : uint8_t {
 	  "Lower calls in the whole process, or only inside regions (also NVTX ranges that a rule names); auto: regions "  \
 	  "after the first autoamp.autocast")                                                                              \
 	X(memory, "AUTOAMP_MEMORY", size, "", "1G", "Maximum device memory for converted operands, per device")            \
-	X(weights, "AUTOAMP_WEIGHTS", choice, "off watched frozen", "watched",                                             \
-	  "CPU calls: keep no bfloat16 copies of weights (off), keep them until the weight changes (watched), or assume "  \
-	  "constant weights (frozen); on a GPU, none are kept")                                                            \
+	X(weights, "AUTOAMP_WEIGHTS", choice, "auto off checked watched frozen", "auto",                                   \
+	  "Keep 16-bit copies of weights: never (off), in CUDA calls after a sampled check (checked), in CPU calls until " \
+	  "a write (watched), or on the promise that they are constant (frozen); auto: off for CUDA, watched for CPU "     \
+	  "calls")                                                                                                         \
 	X(trace, "AUTOAMP_TRACE", choice, "off summary ops kernels", "summary",                                            \
 	  "Trace detail: totals (summary), each call (ops, default under autoamp run), GPU kernels by CUPTI (kernels)")    \
 	X(directory, "AUTOAMP_DIR", text, "", "$XDG_STATE_HOME/autoamp or ~/.local/state/autoamp",                         \

@@ -7,6 +7,7 @@
 #include "src/config/name_set.h"
 #include "src/config/option_table.h"
 #include "src/config/rules.h"
+#include "src/config/weights.h"
 #include "src/lists/lists.h"
 #include "src/op/op.h"
 
@@ -18,7 +19,6 @@ namespace autoamp::policy {
 
 enum class Scaling : uint8_t { automatic, off, strict };
 enum class StrategyChoice : uint8_t { automatic, cast, fp32, library, tf32 };
-enum class Weights : uint8_t { off, watched, frozen, checked };
 enum class Scope : uint8_t { automatic, process, regions };
 enum class TraceLevel : uint8_t { off, summary, ops, kernels };
 enum class LogLevel : uint8_t { off, error, warn, info, debug };
@@ -39,7 +39,7 @@ struct Options {
 	StrategyChoice strategy = StrategyChoice::automatic;
 	Scope scope = Scope::automatic;
 	uint64_t memory = uint64_t{1} << 30;
-	Weights weights = Weights::watched;
+	Weights weights = Weights::off, weightsOnCpu = Weights::watched; // of CUDA calls, of CPU calls
 	TraceLevel trace = TraceLevel::summary;
 	std::string directory; // resolved; empty: neither AUTOAMP_DIR, XDG_STATE_HOME nor HOME is set
 	CaptureRange captureRange;

@@ -202,7 +202,9 @@ void fillFields(Options &options, const Numbers &numbers)
 	set(options.strategy, Option::strategy);
 	set(options.scope, Option::scope);
 	set(options.memory, Option::memory);
-	set(options.weights, Option::weights);
+	const uint64_t weights = number(Option::weights); // 0: auto
+	options.weights = weights ? weightsOnGpu(static_cast<Weights>(weights - 1)) : Weights::off;
+	options.weightsOnCpu = weights ? weightsOnCpu(static_cast<Weights>(weights - 1)) : Weights::watched;
 	set(options.trace, Option::trace);
 	set(options.traceMaxSize, Option::traceMaxSize);
 	set(options.delayNs, Option::delay);

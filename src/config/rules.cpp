@@ -1,5 +1,6 @@
 #include "src/config/rules.h"
 
+#include "src/config/option_values.h"
 #include "src/lists/glob.h"
 #include "src/lists/lists.h"
 #include "src/lists/nearest.h"
@@ -20,7 +21,7 @@ constexpr MatcherRow table[] = {
 static_assert(std::size(table) == matcherCount);
 
 constexpr op::Dtype precisions[] = {op::Dtype::float32, op::Dtype::float16, op::Dtype::bfloat16, op::Dtype::tf32};
-constexpr const char *precisionKey = "precision";
+constexpr const char *precisionKey = "precision", *weightsKey = "weights";
 
 // A whole number: 256, 1e9.
 bool readNumber(std::string_view text, double &number)
@@ -196,20 +197,55 @@ bool shadows(const Rule &first, const Rule &second, size_t ignored = matcherCoun
 }
 
 // True if several earlier rules that differ in one range together match everything that `rule` matches.
-bool areShadowing(std::span<const Rule> earlier, const Rule &rule, size_t matcher)
+bool areShadowing(std::span<const Rule *const> earlier, const Rule &rule, size_t matcher)
 {
 	const double last = std::min(rule.range[matcher].high, std::numeric_limits<double>::max());
 	double next = rule.range[matcher].low; // the smallest number that no earlier rule covers
 	for (bool isMoving = true; isMoving && next <= last;) {
 		isMoving = false;
-		for (const Rule &other : earlier)
-			if (const Range &range = other.range[matcher];
-			    range.low <= next && range.high >= next && shadows(other, rule, matcher)) {
+		for (const Rule *other : earlier)
+			if (const Range &range = other->range[matcher];
+			    range.low <= next && range.high >= next && shadows(*other, rule, matcher)) {
 				next = std::max(range.high + 1, std::nextafter(range.high, std::numeric_limits<double>::infinity()));
 				isMoving = true;
 			}
 	}
 	return next > last;
+}
+
+bool decidesPrecision(const Rule &rule)
+{
+	return rule.precision != op::Dtype::none;
+}
+
+bool decidesWeights(const Rule &rule)
+{
+	return rule.weights.has_value();
+}
+
+// The reason why earlier rules decide all that `rule` decides, for each of its calls; empty: they do not.
+std::string whyTaken(std::span<const Rule> before, const Rule &rule)
+{
+	std::string why;
+	for (const auto decides : {decidesPrecision, decidesWeights}) {
+		if (!decides(rule))
+			continue;
+		std::vector<const Rule *> earlier;
+		for (const Rule &other : before)
+			if (decides(other))
+				earlier.push_back(&other);
+		const auto sole =
+		    std::find_if(earlier.begin(), earlier.end(), [&](const Rule *other) { return shadows(*other, rule); });
+		bool isTaken = sole != earlier.end();
+		const std::string taken =
+		    isTaken ? "the rule at " + (*sole)->place + " matches all its calls" : "earlier rules match all its calls";
+		for (size_t i = globCount; i < matcherCount; ++i)
+			isTaken |= areShadowing(earlier, rule, i);
+		if (!isTaken)
+			return {};
+		why = why.empty() || why == taken ? taken : "earlier rules match all its calls";
+	}
+	return why;
 }
 
 // The reason why the rule by itself cannot match any call; empty: it can.
@@ -277,14 +313,28 @@ std::string textOf(const Rule &rule)
 	for (size_t i = 0; i < matcherCount; ++i)
 		if (!rule.asked[i].empty())
 			text += std::string(table[i].name) + " = " + quoted(rule.asked[i]) + ", ";
-	return text + precisionKey + " = " + quoted(op::name(rule.precision));
+	const bool hasPrecision = rule.precision != op::Dtype::none;
+	if (hasPrecision)
+		text += precisionKey + (" = " + quoted(op::name(rule.precision)));
+	if (rule.weights)
+		text += (hasPrecision ? ", " : "") + std::string(weightsKey) + " = " + quoted(name(*rule.weights));
+	return text;
 }
 
-const Rule *Rules::find(const op::Op &op, const Where &where) const
+RulesOfCall Rules::find(const op::Op &op, const Where &where) const
 {
-	const auto found =
-	    std::find_if(list.begin(), list.end(), [&](const Rule &rule) { return rule.matches(op, where); });
-	return found == list.end() ? nullptr : &*found;
+	RulesOfCall found;
+	for (const Rule &rule : list) {
+		const bool isPrecision = !found.precision && rule.precision != op::Dtype::none;
+		const bool isWeights = !found.weights && rule.weights;
+		if ((!isPrecision && !isWeights) || !rule.matches(op, where))
+			continue;
+		found.precision = isPrecision ? &rule : found.precision;
+		found.weights = isWeights ? &rule : found.weights;
+		if (found.precision && found.weights)
+			break;
+	}
+	return found;
 }
 
 std::string Rules::add(const Table &from, Lists lists, std::span<const char *const> entries)
@@ -303,10 +353,17 @@ std::string Rules::add(const Table &from, Lists lists, std::span<const char *con
 			rule.precision = *found;
 			continue;
 		}
+		if (setting.key == weightsKey) {
+			const int found = valueIndex(weightsValues, setting.value);
+			if (found < 0)
+				return head + "bad value; accepted: off, checked, watched, frozen";
+			rule.weights = static_cast<Weights>(found);
+			continue;
+		}
 		const auto *row = std::find_if(std::begin(table), std::end(table),
 		                               [&](const MatcherRow &each) { return setting.key == each.name; });
 		if (row == std::end(table)) {
-			std::vector<const char *> names = {precisionKey};
+			std::vector<const char *> names = {precisionKey, weightsKey};
 			for (const MatcherRow &each : table)
 				names.push_back(each.name);
 			return setting.keyPlace + ": " + shown(setting.key) + ": no such key of a rule" +
@@ -341,8 +398,9 @@ std::string Rules::add(const Table &from, Lists lists, std::span<const char *con
 			break;
 		}
 	}
-	if (rule.precision == op::Dtype::none)
-		return from.place + ": a rule without precision; accepted: float32, float16, bfloat16, tf32";
+	if (rule.precision == op::Dtype::none && !rule.weights)
+		return from.place +
+		       ": a rule without precision or weights; accepted for precision: float32, float16, bfloat16, tf32";
 	if (rule.asks(Matcher::device))
 		keepThoseOfDevice(rule, entries);
 	if (rule.asks(Matcher::entry) && !meansProduct(rule, entries))
@@ -355,21 +413,11 @@ std::vector<std::string> Rules::warnings() const
 {
 	std::vector<std::string> lines;
 	for (const Rule &rule : list) {
-		if (std::string why = whyNever(rule); !why.empty()) {
+		std::string why = whyNever(rule);
+		if (why.empty())
+			why = whyTaken(std::span(list.data(), &rule), rule);
+		if (!why.empty())
 			lines.push_back(rule.place + ": the rule never matches: " + why);
-			continue;
-		}
-		const auto earlier = std::find_if(list.begin(), list.end(),
-		                                  [&](const Rule &other) { return &other == &rule || shadows(other, rule); });
-		const std::span before(list.data(), &rule);
-		bool isTaken = false;
-		for (size_t i = globCount; i < matcherCount; ++i)
-			isTaken |= areShadowing(before, rule, i);
-		if (&*earlier != &rule)
-			lines.push_back(rule.place + ": the rule never matches: the rule at " + earlier->place +
-			                " matches all its calls");
-		else if (isTaken)
-			lines.push_back(rule.place + ": the rule never matches: earlier rules match all its calls");
 	}
 	return lines;
 }

@@ -1,12 +1,15 @@
-// Rules of the configuration: the calls that they match, and the precision of these calls. Values; any thread.
+// Rules of the configuration: the calls that they match, and the precision and kept weights of these calls. Values; any
+// thread.
 #pragma once
 
 #include "src/config/toml.h"
+#include "src/config/weights.h"
 #include "src/lists/lists.h"
 #include "src/op/op.h"
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -55,18 +58,24 @@ struct Range {
 };
 
 struct Rule {
-	std::string asked[matcherCount]; // as typed; empty: no condition
-	Range range[matcherCount];       // for the conditions that are not globs
-	std::vector<uint64_t> entries;   // bit: row of the entry tables
-	uint64_t ops = 0;                // bit: row of callRows()
-	uint8_t region = 0, thread = 0;  // bits of Where
-	op::Dtype precision = op::Dtype::none;
-	std::string place; // file:line:column
+	std::string asked[matcherCount];       // as typed; empty: no condition
+	Range range[matcherCount];             // for the conditions that are not globs
+	std::vector<uint64_t> entries;         // bit: row of the entry tables
+	uint64_t ops = 0;                      // bit: row of callRows()
+	uint8_t region = 0, thread = 0;        // bits of Where
+	op::Dtype precision = op::Dtype::none; // none: the rule does not decide it
+	std::optional<Weights> weights;        // as typed; empty: the rule does not decide it
+	std::string place;                     // file:line:column
 
 	bool asks(Matcher matcher) const { return !asked[static_cast<size_t>(matcher)].empty(); }
 	bool matches(const op::Op &op, const Where &where) const;
 };
 std::string textOf(const Rule &rule); // as a TOML table: entry = "cublasSgemm*", precision = "bfloat16"
+
+// The first matching rules that decide the precision and the weights; null: no rule does. Often the same rule.
+struct RulesOfCall {
+	const Rule *precision = nullptr, *weights = nullptr;
+};
 
 struct Rules {
 	// Patterns of all rules for regions and threads, each once.
@@ -74,11 +83,11 @@ struct Rules {
 	std::vector<std::string> regionPatterns, threadPatterns;
 	std::vector<Rule> list; // highest priority first
 
-	const Rule *find(const op::Op &op, const Where &where) const; // null: no rule matches
+	RulesOfCall find(const op::Op &op, const Where &where) const;
 
 	// Appends a rule. Returns the error with its place, or an empty text.
 	std::string add(const Table &table, Lists lists, std::span<const char *const> entries);
-	// Rules that can never match a call, one line each.
+	// Rules that can never decide about a call, one line each.
 	std::vector<std::string> warnings() const;
 };
 

@@ -51,10 +51,10 @@ constexpr struct { double m, n; } tiles[] = {
 };
 // clang-format on
 
-// us, estimated. castLaunch: launch of a conversion kernel. gap: wait of a dependent kernel for it. settle: two almost
-// empty kernels with their waits (one before the cast chooses the scales, one after it verifies them).
-constexpr double castLaunch = 2.5, gap = 1.0, settle = 2 * 2.0;
-constexpr double mend = 2.0; // one more of these kernels, which nearly always returns at once
+// us, estimated. castLaunch: launch of a conversion kernel. gap: wait of a dependent kernel for it. almostEmpty: a
+// kernel that nearly always returns at once, with its wait. settle: two of these kernels (one before the cast chooses
+// the scales, one after it verifies them). mend: one more.
+constexpr double castLaunch = 2.5, gap = 1.0, almostEmpty = 2.0, settle = 2 * almostEmpty, mend = almostEmpty;
 constexpr double gemvLaunch = 3.5;
 
 const Gpu &row(GpuModel model)
@@ -136,6 +136,16 @@ double passMicroseconds(const Gpu &gpu, double bytes)
 	return castLaunch + microseconds(isCached ? gpu.l2Bandwidth : gpu.bandwidth, bytes);
 }
 
+// Part of a kept operand that a call compares with its copy. The lines of the sample are scattered: half the bandwidth.
+constexpr double sampledPart = 1. / 64, scatteredRate = 0.5;
+
+// The check of a kept operand. Without the kernels that settle scales, `checked` needs one more.
+double checkMicroseconds(const Gpu &gpu, double elements, Weights weights, Scaling scaling)
+{
+	const double launch = weights == Weights::checked && scaling == Scaling::off ? almostEmpty : 0;
+	return launch + microseconds(scatteredRate * gpu.bandwidth, 6 * sampledPart * elements);
+}
+
 double settleMicroseconds(Scaling scaling)
 {
 	return scaling == Scaling::off ? 0 : settle + (scaling == Scaling::strict ? mend : 0);
@@ -211,13 +221,29 @@ double convolutionTime(const Gpu &gpu, const op::Convolution &convolution, Path 
 	return 1e3 * convolutionMicroseconds(gpu, convolution, path, 4, convolutionEfficiency(convolution, path));
 }
 
-double estimate(const Gpu &gpu, const op::Op &op, Path path, Scaling scaling, op::Form form)
+double keptElements(const op::Op &op)
 {
 	const op::Convolution *const convolution = op::isConvolution(op.kind) ? op::convolutionAt(op.geometry) : nullptr;
+	const auto m = static_cast<double>(op.m), n = static_cast<double>(op.n), k = static_cast<double>(op.k);
+	const auto ifLarge = [](double elements) { return elements * sizeof(float) >= 0x1p20 ? elements : 0; };
+	if (convolution)
+		return convolution->direction == op::Direction::backwardFilter ? 0 : ifLarge(sizeOf(convolution->w));
+	const double a = ifLarge(m * k), b = ifLarge(k * n);
+	if (a == 0 || b == 0)
+		return a + b;
+	const auto inequality = [k](double side) { return std::max(side, k) / std::min(side, k); };
+	return inequality(m) <= inequality(n) ? a : b;
+}
+
+double estimate(const Gpu &gpu, const op::Op &op, Path path, Scaling scaling, op::Form form, Weights weights)
+{
+	const op::Convolution *const convolution = op::isConvolution(op.kind) ? op::convolutionAt(op.geometry) : nullptr;
+	const double kept = weights == Weights::off ? 0 : keptElements(op);
+	const double check = kept > 0 ? checkMicroseconds(gpu, kept, weights, scaling) : 0;
 	if (convolution) {
 		if (path != Path::half)
 			return convolutionTime(gpu, *convolution, path);
-		const double elements = sizeOf(convolution->first()) + sizeOf(convolution->second());
+		const double elements = sizeOf(convolution->first()) + sizeOf(convolution->second()) - kept;
 		const bool isWide = form == op::Form::wide, isBetaZero = op.flags & op::flagBetaZero;
 		const double resultBytes = isWide ? 4 : 2, added = isBetaZero ? 0 : 4;
 		const double home =
@@ -227,7 +253,7 @@ double estimate(const Gpu &gpu, const op::Op &op, Path path, Scaling scaling, op
 		return castTime(gpu, elements) +
 		       1e3 * (convolutionMicroseconds(gpu, op::padded(*convolution), path, resultBytes,
 		                                      convolutionEfficiency(*convolution, path)) +
-		              home + gap + settleMicroseconds(scaling));
+		              home + gap + check + settleMicroseconds(scaling));
 	}
 	auto m = static_cast<double>(op.m), n = static_cast<double>(op.n), k = static_cast<double>(op.k);
 	const double batch = op.batch, product = gemmTime(gpu, path, m, n, k, batch);
@@ -235,7 +261,8 @@ double estimate(const Gpu &gpu, const op::Op &op, Path path, Scaling scaling, op
 		return product;
 	// With a batch stride of 0, one matrix is converted and multiplied with all others.
 	const bool areArrays = op.flags & op::flagArrays;
-	double elements = (op.stridea || areArrays ? batch : 1) * m * k + (op.strideb || areArrays ? batch : 1) * k * n;
+	const double elements =
+	    (op.stridea || areArrays ? batch : 1) * m * k + (op.strideb || areArrays ? batch : 1) * k * n - kept;
 	double more = 0; // bytes: the results, which are read from scratch memory and added to C; the sum of an operand
 	if (areArrays)
 		more += (op.flags & op::flagBetaZero ? 8 : 12) * m * n * batch;
@@ -247,7 +274,7 @@ double estimate(const Gpu &gpu, const op::Op &op, Path path, Scaling scaling, op
 		more = castLaunch + gap + microseconds(gpu.bandwidth, more);
 	if (scaling == Scaling::strict) // settle reads the operands again
 		more += passMicroseconds(gpu, 4 * elements) - castLaunch;
-	return castTime(gpu, elements) + product + 1e3 * (gap + more + settleMicroseconds(scaling));
+	return castTime(gpu, elements) + product + 1e3 * (gap + check + more + settleMicroseconds(scaling));
 }
 
 double launchTime(const Gpu &gpu, Scaling scaling)

@@ -44,7 +44,13 @@ double convolutionTime(const Gpu &gpu, const op::Convolution &convolution, Path 
 // for a convolution also the copy of its result to the application's layout, as `form` requires.
 // `scaling` is off for other types than float16. A rounding of the result (AUTOAMP_ROUND_OUTPUT) is not included: it
 // must not change the choice of a strategy, because it shows the effect of autocast.
-double estimate(const Gpu &gpu, const op::Op &op, Path path, Scaling scaling, op::Form form = op::Form::wide);
+// `weights`: an operand with keptElements() is kept in this mode, and compared by sample instead of converted.
+double estimate(const Gpu &gpu, const op::Op &op, Path path, Scaling scaling, op::Form form = op::Form::wide,
+                Weights weights = Weights::off);
+// Elements of the operand that the estimate assumes to be kept: the filter of a convolution, or the operand of a
+// product with at least 1 MiB of fp32, and of two such operands the one with the more equal sides. 0: no operand is
+// that large.
+double keptElements(const op::Op &op);
 // The part of that time on Path::half that is independent of the speed of the device.
 double launchTime(const Gpu &gpu, Scaling scaling);
 

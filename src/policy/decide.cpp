@@ -117,7 +117,8 @@ Reason obstacleOf(Strategy strategy, const Target &target, const Device &device)
 	return device.hasDriver && (device.canLoadKernels || !isCast) ? Reason::count : Reason::driver_too_old;
 }
 
-// The component that decides, and its decision: a region, a rule or the lists.
+// The component that decides, and its decision: a region, a rule or the lists. `rule`: the one that decides the
+// precision.
 Listing listingFor(const op::Op &op, const Rule *rule, const State &state)
 {
 	if (state.isRegionOff)
@@ -229,8 +230,8 @@ Choice choose(const op::Op &op, const Listing &listing, const Target &target, co
 } // namespace
 
 State::State(const Options &options)
-    : Target{options.dtype,       options.strategy,   options.scaling,
-             options.tf32Allowed, options.dtypeOnCpu, options.weights},
+    : Target{options.dtype,      options.strategy, options.scaling,     options.tf32Allowed,
+             options.dtypeOnCpu, options.weights,  options.weightsOnCpu},
       enabled(options.enabled), observeOnly(options.level == Level::O0), customWhite(options.customWhite),
       customBlack(options.customBlack), lists{options.lists, options.level, options.dtype, options.usePromote},
       rules(options.rules)
@@ -259,10 +260,15 @@ Listing listed(const op::Op &op, const State &state)
 	return {reasons[static_cast<unsigned>(category)], state.lists.lowers(category)};
 }
 
-Target targetFor(const State &state, const Rule *rule)
+Target targetFor(const State &state, const RulesOfCall &rules)
 {
 	using op::Dtype;
 	Target target = state;
+	if (rules.weights) {
+		target.weights = weightsOnGpu(*rules.weights->weights);
+		target.weightsOnCpu = weightsOnCpu(*rules.weights->weights);
+	}
+	const Rule *const rule = rules.precision;
 	if (!rule || rule->precision == Dtype::float32)
 		return target;
 	target.isDemanded = true;
@@ -323,14 +329,45 @@ void estimateOnCpu(Candidates &candidates, const op::Op &op, const Target &targe
 	Candidate &single = candidates[0], &cast = candidates[static_cast<size_t>(Strategy::cast)];
 	const auto time = [&](CpuPath path) { return static_cast<float>(cpuTime(cpu, op, path)); };
 	single.estimate = time(CpuPath::single), cast.estimate = time(CpuPath::converted);
-	if (target.strategy != StrategyChoice::automatic || target.isDemanded || target.weights == Weights::off ||
+	cast.weights = target.weightsOnCpu;
+	if (target.strategy != StrategyChoice::automatic || target.isDemanded || target.weightsOnCpu == Weights::off ||
 	    !hasWeight(op) || isCpuGain(cpu, single.estimate, cast.estimate))
 		return;
 	if (const float kept = time(CpuPath::kept); isCpuGain(cpu, single.estimate, kept))
 		cast.needsKept = true, cast.estimate = kept;
 }
 
+// A cast with a kept weight. If the model decides, only if that is faster than to convert the weight at each call.
+void keepWeight(Candidate &cast, const op::Op &op, const Target &target, const Gpu &gpu)
+{
+	if (obstacleToKeeping(op, target) != WeightObstacle::none)
+		return;
+	const auto kept =
+	    static_cast<float>(estimate(gpu, op, Path::half, target.scalingOfCast(), cast.form, target.weights));
+	const bool isByModel = target.strategy == StrategyChoice::automatic && !target.isDemanded;
+	if (!isByModel || kept < cast.estimate)
+		cast.estimate = kept, cast.weights = target.weights;
+}
+
 } // namespace
+
+WeightObstacle obstacleToKeeping(const op::Op &op, const Target &target)
+{
+	const op::Convolution *const convolution = op::isConvolution(op.kind) ? op::convolutionAt(op.geometry) : nullptr;
+	if (target.weights == Weights::off)
+		return WeightObstacle::off;
+	if (op::isRecurrent(op.kind))
+		return WeightObstacle::recurrent;
+	if (op.graph && !op::isConvolution(op.kind))
+		return WeightObstacle::graph;
+	if (!convolution && (op.batch > 1 || (op.flags & op::flagArrays))) // the batch of a convolution: its groups
+		return WeightObstacle::batched;
+	if (convolution && convolution->direction == op::Direction::backwardFilter)
+		return WeightObstacle::no_filter;
+	if (target.scalingOfCast() == Scaling::strict)
+		return WeightObstacle::strict_scaling;
+	return keptElements(op) > 0 ? WeightObstacle::none : WeightObstacle::too_small;
+}
 
 Candidates candidatesFor(const op::Op &op, const Target &target, const Device &device)
 {
@@ -357,6 +394,9 @@ Candidates candidatesFor(const op::Op &op, const Target &target, const Device &d
 			candidate.estimate =
 			    static_cast<float>(estimate(*device.gpu, op, paths[index], target.scalingOfCast(), candidate.form));
 	}
+	Candidate &cast = candidates[static_cast<size_t>(Strategy::cast)];
+	if (isProduct && !device.cpu && cast.isAvailable())
+		keepWeight(cast, op, target, *device.gpu);
 	if (isProduct && device.cpu)
 		estimateOnCpu(candidates, op, target, *device.cpu);
 	return candidates;
@@ -394,13 +434,13 @@ Decision decide(const op::Op &op, const State &state, const Where &where, const 
 	}
 	// A call that is not a product cannot be lowered, even if a rule matches it.
 	const bool canBeMeant = op::isProduct(op.kind) && !state.isRegionOff;
-	const Rule *const rule = canBeMeant ? state.rules->find(op, where) : nullptr;
-	Target target = targetFor(state, rule);
+	const RulesOfCall rules = canBeMeant ? state.rules->find(op, where) : RulesOfCall{};
+	Target target = targetFor(state, rules);
 	if (device.cpu && target.isDemanded && target.strategy != StrategyChoice::fp32)
 		target.strategy = StrategyChoice::cast; // the other strategies are those of CUDA calls
 	const Candidates candidates = candidatesFor(op, target, device);
 	const Candidate &best = bestOf(op, candidates, target);
-	const Choice choice = choose(op, listingFor(op, rule, state), target, device, candidates, best);
+	const Choice choice = choose(op, listingFor(op, rules.precision, state), target, device, candidates, best);
 	decision.precision = candidates[0].precision;
 	decision.estimate = candidates[0].estimate;
 	decision.estimateLowered = best.estimate;
@@ -410,7 +450,7 @@ Decision decide(const op::Op &op, const State &state, const Where &where, const 
 	decision.reason = choice.reason;
 	decision.verdict = state.observeOnly ? Verdict::observed : choice.verdict;
 	if (decision.verdict == Verdict::lowered)
-		decision.precision = best.precision;
+		decision.precision = best.precision, decision.weights = best.weights;
 	else if (decision.verdict == Verdict::raised && op.a == op::Dtype::float32)
 		decision.precision = op.a;
 	if (decision.verdict == Verdict::lowered && decision.strategy == Strategy::cast)

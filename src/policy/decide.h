@@ -21,8 +21,8 @@ struct Target {
 	Scaling scaling;
 	bool tf32Allowed;
 	op::Dtype dtypeOnCpu = op::Dtype::bfloat16;
-	Weights weights = Weights::watched; // on a CPU; on a GPU, no weight is kept
-	bool isDemanded = false;            // by a rule: use this precision even without a gain
+	Weights weights = Weights::off, weightsOnCpu = Weights::watched; // of CUDA calls, of CPU calls
+	bool isDemanded = false; // by a rule: use this precision even without a gain
 
 	Scaling scalingOfCast() const { return dtype == op::Dtype::float16 ? scaling : Scaling::off; }
 };
@@ -68,7 +68,8 @@ struct Candidate {
 	float estimate = -1;            // ns by the cost model; negative: not an fp32 product, or not possible
 	Reason why = Reason::count;     // why calls cannot use it; count: no obstacle
 	op::Form form = op::Form::wide; // for a convolution
-	bool needsKept = false;         // the estimate is that of a kept weight
+	bool needsKept = false;         // on a CPU: the estimate is that of a kept weight
+	Weights weights = Weights::off; // for a cast: the mode that the estimate assumes, which the call uses
 
 	bool isAvailable() const { return why == Reason::count; }
 };
@@ -77,9 +78,12 @@ struct Candidate {
 using Candidates = std::array<Candidate, strategyCount>;
 Candidates candidatesFor(const op::Op &op, const Target &target, const Device &device);
 
-// The target of a call that matches `rule` (null: no rule). If the strategy does not support the precision, another
-// strategy is chosen.
-Target targetFor(const State &state, const Rule *rule);
+// The target of a call that matches `rules`. If the strategy does not support the precision, another strategy is
+// chosen.
+Target targetFor(const State &state, const RulesOfCall &rules);
+
+// The reason why no copy of a weight is kept for a CUDA call that is cast to the target.
+WeightObstacle obstacleToKeeping(const op::Op &op, const Target &target);
 
 // The argument, mode or feature of the call that caused `reason`; `none` if the reason needs no cause.
 op::Cause causeOf(const op::Op &op, Reason reason);

@@ -18,6 +18,16 @@ constexpr ReasonText reasons[] = {
 constexpr const char *verdicts[] = {"kept", "lowered", "raised", "fallback", "observed"};
 constexpr const char *strategies[strategyCount] = {"fp32", "cast", "library", "tf32"};
 
+struct WeightText {
+	const char *name, *meaning;
+};
+
+constexpr WeightText weightTexts[] = {
+#define X(name, meaning) {#name, meaning},
+    AUTOAMP_WEIGHT_OBSTACLES(X)
+#undef X
+};
+
 // A value from a damaged trace may be outside of the table.
 template <class Enum, class Row, size_t count>
 const Row *row(const Row (&table)[count], Enum value)
@@ -36,9 +46,22 @@ Decision Decision::substituted(Reason shortage) const
 	if (decision.strategy == Strategy::tf32)
 		decision.precision = op::Dtype::tf32;
 	decision.form = op::Form::none;
+	decision.weights = Weights::off;
 	decision.estimateLowered = estimateSubstitute;
 	decision.needsNoMemory = true;
 	return decision;
+}
+
+const char *name(WeightObstacle obstacle)
+{
+	auto *found = row(weightTexts, obstacle);
+	return found ? found->name : nullptr;
+}
+
+const char *meaning(WeightObstacle obstacle)
+{
+	auto *found = row(weightTexts, obstacle);
+	return found ? found->meaning : nullptr;
 }
 
 const char *name(Verdict verdict)

@@ -109,6 +109,25 @@ enum class Reason : uint8_t {
 	    count
 };
 
+// Reasons why a CUDA call that is cast keeps no copy of a weight. X(name in reports, meaning).
+#define AUTOAMP_WEIGHT_OBSTACLES(X)                                                                                    \
+	X(off, "each call converts its operands")                                                                          \
+	X(recurrent, "the weights of recurrent networks are converted at each call")                                       \
+	X(graph, "the operands of a matrix product in a cuDNN graph are converted at each call")                           \
+	X(batched, "the operands of a batch are converted at each call")                                                   \
+	X(no_filter, "the weight gradient of a convolution reads no filter")                                               \
+	X(strict_scaling, "AUTOAMP_SCALING=strict may have to change both operands at each call")                          \
+	X(too_small, "no operand that could be kept has 1 MiB of fp32")
+
+enum class WeightObstacle : uint8_t {
+#define X(name, meaning) name,
+	AUTOAMP_WEIGHT_OBSTACLES(X)
+#undef X
+	    none
+};
+
+const char *name(WeightObstacle obstacle); // null for none, as for meaning()
+const char *meaning(WeightObstacle obstacle);
 const char *name(Verdict verdict);
 const char *name(Strategy strategy);
 const char *name(Reason reason);
@@ -129,7 +148,7 @@ struct Decision {
 	bool needsNoMemory = false; // the call must run without any device memory of autoamp
 	// A CPU product that gains only with a kept bfloat16 copy of its weight: until there is one, it runs unchanged.
 	bool needsKept = false;
-	// For a cast on a GPU: operands that do not change are converted once. off: at each call.
+	// For a lowered cast: operands that do not change are converted once. off: at each call.
 	Weights weights = Weights::off;
 
 	bool isUnchanged() const { return verdict != Verdict::lowered && verdict != Verdict::raised; }

@@ -218,7 +218,7 @@ class Answers(Explain):
             self.assertFalse(told["weights"]["needed"])
         self.assertEqual(self.plain("cblas_sgemm", size=16)["reason"], "too_small" if HAS_BFLOAT16 else "cpu_too_old")
         self.assertIsNone(self.plain("cblas_sgemm", size=16)["weights"]["est_kept_ns"])
-        self.assertIsNone(self.plain("cublasSgemm_v2")["weights"])
+        self.assertIsNone(self.plain("cublasSaxpy_v2")["weights"])
         for entry, reason in (("cblas_dgemm", "float64"), ("zgemm_", "complex"), ("cblas_ssyrk", "rank_update"), ("strsm_", "triangular"),
                               ("ssymm_", "symmetric"), ("SGEMV", "matrix_vector"), ("cblas_sbgemm", "already_low")):
             told = self.plain(entry)
@@ -251,6 +251,50 @@ class Answers(Explain):
         for words in (r"\n  strategy +auto to bfloat16; built-in constants, one thread\n", r"\n  weights +watched: a gain needs a kept copy of the weight \(64.0 MiB",
                       r"\n  model +fp32 [\d.]+ ms, cast [\d.]+ ms \([\d.]+ ms with a kept weight\)\n"):
             self.assertRegex(text, words)
+
+    def test_weights_of_a_gpu(self):
+        few = ["--entry", "cublasSgemm_v2", "--m", "4096", "--n", "1", "--k", "4096", "--gpu", "h100"]
+        bfloat16 = {"AUTOAMP_DTYPE": "bfloat16"}
+        told = self.explain(*few, **bfloat16)
+        self.assertEqual((told["decision"], told["reason"]), ("kept", "not_profitable"))
+        self.assertEqual([told["weights"][name] for name in ("mode", "kept", "reason", "est_kept_ns")], ["off", False, "off", None])
+        for mode in ("checked", "frozen"):
+            told = self.explain(*few, "--weights", mode, **bfloat16)
+            self.assertEqual((told["decision"], told["reason"], told["strategy"]), ("lowered", "white_list", "cast"))
+            self.assertEqual([told["weights"][name] for name in ("mode", "kept", "reason", "needed")], [mode, True, None, False])
+            self.assertEqual(told["est_lowered_ns"], told["weights"]["est_kept_ns"])
+            self.assertLess(told["weights"]["est_kept_ns"], told["est_ns"])
+            self.assertGreater(told["weights"]["est_converted_ns"], told["est_ns"])
+            self.assertEqual([step["step"] for step in told["steps"]], ["call", "lists", "strategy", "weights", "level"])
+            self.assertTrue(told["steps"][3]["says"].startswith(f"{mode}: a copy of the weight (64.0 MiB of fp32) is kept"), told["steps"])
+        self.assertEqual(self.explain(*few, "--weights", "watched", **bfloat16)["weights"]["mode"], "off")
+        cases = (("cublasSgemm_v2", 256, [], "too_small"), ("cublasSgemmStridedBatched", 1024, ["--batch", "2"], "batched"),
+                 ("cublasSgemm_v2", 1024, [], "not_profitable"), ("cudnnRNNForward", 1024, [], "recurrent"))
+        for entry, size, arguments, reason in cases:
+            told = self.plain(entry, *arguments, "--weights", "checked", "--gpu", "h100", size=size, **bfloat16)
+            self.assertEqual((told["weights"]["kept"], told["weights"]["reason"]), (False, reason), entry)
+        strict = self.plain("cublasSgemm_v2", "--weights", "frozen", AUTOAMP_SCALING="strict")
+        self.assertEqual(strict["weights"]["reason"], "strict_scaling")
+        tf32 = self.plain("cublasSgemm_v2", "--weights", "frozen", AUTOAMP_STRATEGY="tf32")
+        self.assertEqual(tf32["weights"]["reason"], "not_cast")
+        self.assertEqual(self.plain("cublasSgemm_v2", "--weights", "frozen", AUTOAMP_LEVEL="O0")["weights"]["kept"], True)
+        text = self.autoamp("explain", *few, "--weights", "checked", **bfloat16).stdout
+        self.assertRegex(text, r"\n  weights +checked: a copy of the weight \(64.0 MiB of fp32\) is kept once it has been the same four times\n")
+        self.assertRegex(text, r"\n  model +fp32 [\d.]+ us, cast [\d.]+ us \([\d.]+ us with a kept weight\), tf32 [\d.]+ us\n")
+
+    def test_rules_about_weights(self):
+        rules = self.here / "weights.toml"
+        rules.write_text('[[rule]]\nm = 4096\nweights = "frozen"\n[[rule]]\nprecision = "bfloat16"\n')
+        told = self.plain("cublasSgemm_v2", AUTOAMP_CONFIG=str(rules))
+        self.assertEqual((told["precision"], told["reason"], told["weights"]["mode"], told["weights"]["kept"]), ("bfloat16", "rule", "frozen", True))
+        self.assertEqual(told["rule"], f"{rules}:4:1")
+        self.assertEqual([step["says"] for step in told["steps"] if step["step"] == "rules"],
+                         [f'{rules}:4:1: precision = "bfloat16"; {rules}:1:1: m = "4096", weights = "frozen"'])
+        told = self.plain("cublasSgemm_v2", size=2048, AUTOAMP_CONFIG=str(rules))
+        self.assertEqual((told["precision"], told["weights"]["mode"]), ("bfloat16", "off"))
+        rules.write_text('[[rule]]\nm = 4096\nweights = "frozen"\n')
+        told = self.plain("cublasSgemm_v2", AUTOAMP_CONFIG=str(rules))
+        self.assertEqual((told["reason"], told["rule"], told["weights"]["mode"]), ("white_list", None, "frozen"))
 
     def test_calibration_that_is_not_of_this_cpu(self):
         usual = self.plain("cblas_sgemm", size=1024)
@@ -292,7 +336,7 @@ class Answers(Explain):
                                  ([*sizes, *sgemm, "--batch", "2"], ["no batch"]), ([*sizes, "--entry", "cblas_sgemm", "--batch", "2"], ["no batch"]),
                                  ([*sizes, *sgemm, "--device", "cpu"], ["--device cpu", "cublas"]), ([*sizes, *sgemm, "--device", "gpu"], ["gpu"]),
                                  ([*sizes, "--entry", "sgemm_", "--device", "cuda"], ["--device cuda", "CPU BLAS"]),
-                                 ([*sizes, *sgemm, "--weights", "on"], ["--weights on", "off, watched, frozen"]),
+                                 ([*sizes, *sgemm, "--weights", "on"], ["--weights on", "auto, off, checked, watched, frozen"]),
                                  ([*sizes, "--entry", "cblas_sgem"], ["did you mean cblas_sgemm?"]),
                                  ([*sizes, *sgemm, "--dtype-in", "tf32"], ["float32"]), ([*sizes, *sgemm, "--gpu", "v100"], ["h100"]),
                                  ([*sizes, *sgemm, "--gpu", ""], ["h100"]), ([*sizes, *sgemm, "--format", "csv"], ["csv"]),

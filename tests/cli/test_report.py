@@ -643,7 +643,7 @@ class Views(Case):
 
     def test_what_if_shows_the_settings_that_it_assumed(self):
         names = self.trace("observed"), self.trace("mixed")
-        line = (r"assumed: enabled 1, level {}, dtype bfloat16, lists torch, (custom_\w+ \S+, )*use_promote 1, scaling auto, round_output 0, strategy \w+, scope auto, weights watched, "
+        line = (r"assumed: enabled 1, level {}, dtype bfloat16, lists torch, (custom_\w+ \S+, )*use_promote 1, scaling auto, round_output 0, strategy \w+, scope auto, weights auto, "
                 "gpu_model auto")
         for view in ("summary", "ops", "reasons"):
             text = " ".join(self.text("--report", view, "--what-if", "DTYPE=bfloat16", *names).split())

@@ -38,7 +38,7 @@ RAN_SCRIPT = {
     "lists": [S, H, S],
     "reentered": [B, B, B, S, S, S, H],
     "exceptions": [B, B, B, H],
-    "refused": ["ValueError"] * 5 + [H],
+    "refused": ["ValueError"] * 6 + [H],
     "other_devices": [H, B] + ["RuntimeError"] * 3,
     "scopes": [{"inside": B, "outside": H}[each] for answers in TORCH["answers"].values() for each in answers],
     "orders": [B, S, H, H] * 2 + [S, H, S, H],
@@ -220,6 +220,15 @@ class Regions(runner.Test):
         self.assertEqual((names.cases["names"]["even"], names.cases["names"]["odd"]), (H, B))
         rows = {row["region"] for row in names.report["ops"]}
         self.assertTrue(rows == {None} or all(row is None or row.startswith("step ") for row in rows))
+
+    def test_weights(self):
+        result = run(PROGRAM, "weights", DTYPE="bfloat16", GPU_MODEL="h100")
+        self.assertEqual(self.ran(result), {"weights": [S, B, B, S, S, S]})
+        self.assertEqual(result.cases["weights"]["said"], "off,frozen,frozen,off,off,off")
+        result = run(PROGRAM, "weights", DTYPE="bfloat16", GPU_MODEL="h100", WEIGHTS="checked")
+        self.assertEqual(self.ran(result), {"weights": [B, B, B, S, B, B]})
+        self.assertEqual(result.cases["weights"]["said"], "checked,frozen,frozen,off,checked,checked")
+        self.assertEqual(self.ran(run(SCRIPT, "weights", STRATEGY="cast", **PYTHON)), {"weights": ["off", "frozen", "checked", "off", "frozen", "off"]})
 
     def test_settings_have_an_end_and_share_the_rules(self):
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:

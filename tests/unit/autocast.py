@@ -50,7 +50,7 @@ class Autocast(unittest.TestCase):
                                   (lambda: autocast("cuda", enabled="yes"), TypeError, r"enabled must be a bool \(got str\)"),
                                   (lambda: autocast("cuda", cache_enabled=1), TypeError, r"cache_enabled must be a bool \(got int\)"),
                                   *((lambda each=each: autocast("cuda", **{each: 5}), TypeError, rf"{each} must be a")
-                                    for each in ("level", "lists", "custom_white_list", "custom_black_list", "use_promote", "threads", "name")),
+                                    for each in ("level", "lists", "custom_white_list", "custom_black_list", "use_promote", "threads", "name", "weights")),
                                   (lambda: autocast("cuda", custom_black_list=[1]), TypeError, r"custom_black_list must be a str"),
                                   (lambda: autocast("cuda", name="a\0b"), ValueError, "null character"),
                                   (lambda: autocast("cuda", 16), TypeError, r"argument 'dtype' must be a data type or its name, not int"),

@@ -265,7 +265,7 @@ TEST_CASE("rules select CPU calls by their device")
 	onGpu.entry = gpuEntry, onGpu.library = op::Library::cublas, onGpu.device = 1;
 	const auto matches = [](const char *device, const op::Op &call) {
 		const State state = stateOf({}, std::string("[[rule]]\n") + device + "\nprecision = \"float32\"\n");
-		return state.rules->find(call, {}) != nullptr;
+		return state.rules->find(call, {}).precision != nullptr;
 	};
 	const struct {
 		const char *device;

@@ -53,7 +53,7 @@ TEST_CASE("an empty environment gives the table's defaults")
 		auto values = [](const Options &x) {
 			return std::make_tuple(x.enabled, x.level, x.dtype, x.lists, x.scaling, x.strategy, x.memory, x.trace,
 			                       x.traceMaxSize, x.log, x.hookDlsym, x.gpuModel, x.delayNs, x.durationNs,
-			                       x.auditPeriod, x.weights);
+			                       x.auditPeriod, x.weights, x.weightsOnCpu);
 		};
 		CHECK(values(o) == values(standard));
 	}
@@ -80,8 +80,9 @@ TEST_CASE("every accepted word arrives in its field")
 	CHECK(parse({"AUTOAMP_HOOK_DLSYM=got"}).options.hookDlsym);
 	CHECK(parse({"AUTOAMP_GPU_MODEL=h200"}).options.gpuModel == GpuModel::h200);
 	CHECK(parse({"AUTOAMP_GPU_MODEL=rtx4090"}).options.gpuModel == GpuModel::rtx4090);
-	CHECK(parse({"AUTOAMP_WEIGHTS=off"}).options.weights == Weights::off);
-	CHECK(parse({"AUTOAMP_WEIGHTS=watched"}).options.weights == Weights::watched);
+	CHECK(parse({"AUTOAMP_WEIGHTS=off"}).options.weightsOnCpu == Weights::off);
+	CHECK(parse({"AUTOAMP_WEIGHTS=checked"}).options.weights == Weights::checked);
+	CHECK(parse({"AUTOAMP_WEIGHTS=watched"}).options.weightsOnCpu == Weights::watched);
 	CHECK(parse({"AUTOAMP_WEIGHTS=frozen"}).options.weights == Weights::frozen);
 	CHECK(parse({}).options.dtypeOnCpu == op::Dtype::bfloat16);
 	CHECK(parse({"AUTOAMP_DTYPE=float16"}).options.dtypeOnCpu == op::Dtype::float16);
@@ -442,7 +443,8 @@ TEST_CASE("an error of a file contains its place")
 	    {"rule = 1", "f.toml:1:8: write each rule as [[rule]]"},
 	    {"[rule]\nm = 1", "f.toml:1:1: write each rule as [[rule]]"},
 	    {"[level]\n", "f.toml:1:2: level: no such table; write each rule as [[rule]]"},
-	    {"[[rule]]\nm = 1", "f.toml:1:1: a rule without precision; accepted: float32, float16, bfloat16, tf32"},
+	    {"[[rule]]\nm = 1", "f.toml:1:1: a rule without precision or weights; accepted for precision: float32, "
+	                        "float16, bfloat16, tf32"},
 	    {"[[rule]]\nprecision = \"fp16\"",
 	     "f.toml:2:13: precision=fp16: bad value; accepted: float32, float16, bfloat16, tf32"},
 	    {"[[rule]]\nprecison = \"fp16\"", "f.toml:2:1: precison: no such key of a rule; did you mean precision?"},

@@ -47,7 +47,9 @@ struct Explanation {
 	Decision decision;
 	std::vector<Step> steps;
 	policy::Candidates candidates;
-	const policy::Rule *rule;
+	policy::RulesOfCall rules;
+	policy::Target target;
+	policy::Device device;
 	std::optional<policy::Cpu> cpu; // for a call of a CPU BLAS
 };
 
@@ -297,20 +299,74 @@ Machine gpuMachine(const ExplainRequest &request, const policy::Options &options
 	return {ideal, here, fmt::format("{}, constants of {}", place, constants.name)};
 }
 
-std::string weightsStep(const op::Op &op, const policy::Options &options, bool needsKept)
+std::string cpuWeightsStep(const op::Op &op, const policy::Options &options, policy::Weights mode, bool needsKept)
 {
 	const auto megabytes =
 	    static_cast<double>(std::max(op.m, op.n)) * static_cast<double>(op.k) * sizeof(float) / 0x1p20;
 	const auto need = needsKept ? fmt::format("a gain needs a kept copy of the weight ({:.1f} MiB of fp32)", megabytes)
 	                            : "the decision needs no kept weight";
-	const bool isOff = options.weights == policy::Weights::off;
 	// A copy has half the size of the weight. Copies take at most three quarters of the memory.
 	const bool hasRoom = megabytes / 2 < static_cast<double>(options.memory) / 0x1p20 * 3 / 4;
-	return fmt::format("{}: {}{}", options.valueOf(policy::Option::weights), need,
-	                   !needsKept || isOff ? ""
-	                   : hasRoom           ? "; until there is one, the call runs unchanged"
-	                                       : "; AUTOAMP_MEMORY has no room for one: the call runs unchanged until the "
-	                                         "weight has been the same three times, and then converts it each time");
+	return fmt::format("{}: {}{}", policy::name(mode), need,
+	                   !needsKept || mode == policy::Weights::off ? ""
+	                   : hasRoom                                  ? "; until there is one, the call runs unchanged"
+	                             : "; AUTOAMP_MEMORY has no room for one: the call runs unchanged until the "
+	                               "weight has been the same three times, and then converts it each time");
+}
+
+// Estimates of a lowered product, in ns: with conversion at each call, and with a kept weight if it has one.
+struct WeightTimes {
+	float converted;
+	std::optional<float> kept;
+};
+std::optional<WeightTimes> weightTimes(const Explanation &explanation)
+{
+	const auto &[op, candidates, target] = std::tie(explanation.op, explanation.candidates, explanation.target);
+	const auto &cast = candidates[static_cast<size_t>(policy::Strategy::cast)];
+	if (candidates[0].estimate < 0 || (!explanation.cpu && cast.estimate < 0))
+		return std::nullopt;
+	if (const auto &cpu = explanation.cpu) {
+		const auto time = [&](policy::CpuPath path) { return static_cast<float>(policy::cpuTime(*cpu, op, path)); };
+		WeightTimes times = {time(policy::CpuPath::converted), std::nullopt};
+		if (policy::hasWeight(op))
+			times.kept = time(policy::CpuPath::kept);
+		return times;
+	}
+	const auto time = [&](policy::Weights weights) {
+		return static_cast<float>(policy::estimate(*explanation.device.gpu, op, policy::Path::half,
+		                                           target.scalingOfCast(), cast.form, weights));
+	};
+	WeightTimes times = {time(policy::Weights::off), std::nullopt};
+	if (policy::obstacleToKeeping(op, target) == policy::WeightObstacle::none)
+		times.kept = time(target.weights);
+	return times;
+}
+
+// The reason why a CUDA product keeps no copy of a weight; empty: it keeps one.
+std::string whyNotKept(const Explanation &explanation)
+{
+	const auto obstacle = policy::obstacleToKeeping(explanation.op, explanation.target);
+	const auto &cast = explanation.candidates[static_cast<size_t>(policy::Strategy::cast)];
+	const bool isCast = explanation.decision.strategy == policy::Strategy::cast;
+	return isCast && cast.weights != policy::Weights::off ? ""
+	       : obstacle != policy::WeightObstacle::none     ? policy::name(obstacle)
+	       : isCast                                       ? "not_profitable"
+	                                                      : "not_cast";
+}
+
+std::string gpuWeightsStep(const Explanation &explanation)
+{
+	const auto obstacle = policy::obstacleToKeeping(explanation.op, explanation.target);
+	const auto why = whyNotKept(explanation);
+	const auto megabytes = policy::keptElements(explanation.op) * sizeof(float) / 0x1p20;
+	const auto says =
+	    why.empty()
+	        ? fmt::format("a copy of the weight ({:.1f} MiB of fp32) is kept once it has been the same four times",
+	                      megabytes)
+	    : obstacle != policy::WeightObstacle::none ? policy::meaning(obstacle)
+	    : why == "not_profitable"                  ? "a copy and its check cost more than a conversion at each call"
+	                                               : "the decision converts no weight";
+	return fmt::format("{}: {}", policy::name(explanation.target.weights), says);
 }
 
 Explanation walk(const ExplainRequest &request, const op::Op &op, const policy::Options &options)
@@ -329,12 +385,15 @@ Explanation walk(const ExplainRequest &request, const op::Op &op, const policy::
 	const auto category = isListed ? categories[static_cast<unsigned>(op.kind)] : real.lists.category(*listed);
 	const auto &rules = *options.rules;
 	const auto where = whereOf(request, rules);
-	const auto *rule = op::isProduct(op.kind) && !real.isRegionOff ? rules.find(op, where) : nullptr;
-	const auto target = policy::targetFor(real, rule);
-	Explanation result = {entry.name, op,
-	                      category,   policy::decide(op, real, where, here),
-	                      {},         policy::candidatesFor(op, target, here),
-	                      rule,       isCpu ? std::optional(known.cpu) : std::nullopt};
+	const auto rulesOfCall =
+	    op::isProduct(op.kind) && !real.isRegionOff ? rules.find(op, where) : policy::RulesOfCall{};
+	const auto *const rule = rulesOfCall.precision;
+	const auto target = policy::targetFor(real, rulesOfCall);
+	Explanation result = {entry.name,  op,
+	                      category,    policy::decide(op, real, where, here),
+	                      {},          policy::candidatesFor(op, target, here),
+	                      rulesOfCall, target,
+	                      here,        isCpu ? std::optional(known.cpu) : std::nullopt};
 	if (!options.enabled) {
 		result.steps.push_back({"enabled", "AUTOAMP_ENABLED=0", result.decision});
 		return result;
@@ -349,7 +408,8 @@ Explanation walk(const ExplainRequest &request, const op::Op &op, const policy::
 	state.dtype = op::limitsOf(op.kind) & op::lacksHalf ? op::Dtype::bfloat16 : op::Dtype::float16;
 	state.customWhite = state.customBlack = {};
 	state.rules = policy::Options().rules;
-	state.dtypeOnCpu = op::Dtype::bfloat16, state.weights = policy::Weights::watched;
+	state.dtypeOnCpu = op::Dtype::bfloat16;
+	state.weights = policy::Weights::off, state.weightsOnCpu = policy::Weights::watched;
 	for (auto *categoriesOf : {&state.category, &state.categoryOnCpu})
 		std::fill(std::begin(*categoriesOf), std::end(*categoriesOf), policy::Category::lower_precision);
 	const auto isLowered = [&](const char *name, std::string says) {
@@ -377,8 +437,12 @@ Explanation walk(const ExplainRequest &request, const op::Op &op, const policy::
 	}
 	if ((isGoing || isRaised) && !rules.list.empty()) {
 		state.rules = options.rules;
-		isGoing = isLowered("rules", rule ? fmt::format("{}: {}", rule->place, policy::textOf(*rule))
-		                                  : fmt::format("none of {} matches", plural(rules.list.size(), "rule")));
+		std::string says;
+		for (const auto *each : {rulesOfCall.precision, rulesOfCall.weights})
+			if (each && (says.empty() || rulesOfCall.precision != rulesOfCall.weights))
+				says += fmt::format("{}{}: {}", says.empty() ? "" : "; ", each->place, policy::textOf(*each));
+		isGoing = isLowered("rules",
+		                    says.empty() ? fmt::format("none of {} matches", plural(rules.list.size(), "rule")) : says);
 	}
 	if ((isGoing || isRaised) && !rule) {
 		std::copy(std::begin(real.category), std::end(real.category), state.category);
@@ -388,13 +452,17 @@ Explanation walk(const ExplainRequest &request, const op::Op &op, const policy::
 	}
 	if (isGoing) {
 		state.strategy = real.strategy, state.dtype = real.dtype, state.dtypeOnCpu = real.dtypeOnCpu, device = here;
+		state.weights = real.weights; // the estimates of a CUDA product depend on it
 		isGoing = isLowered("strategy", fmt::format("{} to {}; {}", options.valueOf(policy::Option::strategy),
 		                                            op::name(isCpu ? target.dtypeOnCpu : target.dtype), place));
 	}
 	if (isGoing && isCpu) {
 		const bool needsKept = result.steps.back().decision.needsKept;
-		state.weights = real.weights;
-		isGoing = isLowered("weights", weightsStep(op, options, needsKept));
+		state.weightsOnCpu = real.weightsOnCpu;
+		isGoing = isLowered("weights", cpuWeightsStep(op, options, target.weightsOnCpu, needsKept));
+	} else if (!isCpu && result.steps.back().name == std::string_view("strategy") && weightTimes(result) &&
+	           (rulesOfCall.weights || options.originOf(policy::Option::weights) != policy::Origin::fallback)) {
+		isGoing = isLowered("weights", gpuWeightsStep(result));
 	}
 	state.observeOnly = real.observeOnly;
 	if (isGoing || state.observeOnly)
@@ -407,40 +475,20 @@ Json orNull(float ns)
 	return ns >= 0 ? Json(double{ns}) : Json();
 }
 
-// Estimates of a lowered product on a CPU, in ns: with conversion at each call, and with a kept weight if it has one.
-struct CpuTimes {
-	float converted;
-	std::optional<float> kept;
-};
-std::optional<CpuTimes> cpuTimes(const Explanation &explanation)
-{
-	if (!explanation.cpu || explanation.candidates[0].estimate < 0)
-		return std::nullopt;
-	const auto time = [&](policy::CpuPath path) {
-		return static_cast<float>(policy::cpuTime(*explanation.cpu, explanation.op, path));
-	};
-	CpuTimes times = {time(policy::CpuPath::converted), std::nullopt};
-	if (policy::hasWeight(explanation.op))
-		times.kept = time(policy::CpuPath::kept);
-	return times;
-}
-
 // Estimates of all strategies in one line; empty: there are none.
 std::string timesOf(const Explanation &explanation)
 {
-	if (const auto times = cpuTimes(explanation)) {
-		const auto &cast = explanation.candidates[static_cast<size_t>(policy::Strategy::cast)];
-		return fmt::format("fp32 {}, cast {}{}{}", duration(explanation.candidates[0].estimate),
-		                   duration(times->converted),
-		                   times->kept ? fmt::format(" ({} with a kept weight)", duration(*times->kept)) : "",
-		                   cast.isAvailable() ? "" : fmt::format(" ({})", policy::name(cast.why)));
-	}
+	const auto ofCast = weightTimes(explanation);
 	std::string times;
-	for (const auto &candidate : explanation.candidates)
+	for (const auto &candidate : explanation.candidates) {
+		const bool isCast = ofCast && candidate.strategy == policy::Strategy::cast;
 		if (candidate.estimate >= 0)
-			times += fmt::format("{}{} {}{}", times.empty() ? "" : ", ", policy::name(candidate.strategy),
-			                     duration(candidate.estimate),
-			                     candidate.isAvailable() ? "" : fmt::format(" ({})", policy::name(candidate.why)));
+			times += fmt::format(
+			    "{}{} {}{}{}", times.empty() ? "" : ", ", policy::name(candidate.strategy),
+			    duration(isCast ? ofCast->converted : candidate.estimate),
+			    isCast && ofCast->kept ? fmt::format(" ({} with a kept weight)", duration(*ofCast->kept)) : "",
+			    candidate.isAvailable() ? "" : fmt::format(" ({})", policy::name(candidate.why)));
+	}
 	return times;
 }
 
@@ -461,10 +509,16 @@ void writeJson(const Explanation &explanation)
 			     {"est_ns", orNull(candidate.estimate)},
 			     {"unavailable", candidate.isAvailable() ? Json() : Json(policy::name(candidate.why))}});
 	Json weights;
-	if (const auto times = cpuTimes(explanation))
-		weights = {{"needed", decision.needsKept},
+	if (const auto times = weightTimes(explanation)) {
+		const auto &target = explanation.target;
+		const auto why = explanation.cpu ? "" : whyNotKept(explanation);
+		weights = {{"mode", policy::name(explanation.cpu ? target.weightsOnCpu : target.weights)},
+		           {"kept", explanation.cpu ? Json() : Json(why.empty())},
+		           {"reason", why.empty() ? Json() : Json(why)},
+		           {"needed", decision.needsKept},
 		           {"est_converted_ns", orNull(times->converted)},
 		           {"est_kept_ns", times->kept ? orNull(*times->kept) : Json()}};
+	}
 	const char *const cause = op::name(policy::causeOf(explanation.op, decision.reason));
 	const Json document = {{"entry", explanation.entry},
 	                       {"op", policy::name(explanation.op.kind)},
@@ -480,7 +534,7 @@ void writeJson(const Explanation &explanation)
 	                                          ? Json()
 	                                          : Json(policy::name(decision.substitute))},
 	                       {"weights", weights},
-	                       {"rule", explanation.rule ? Json(explanation.rule->place) : Json()},
+	                       {"rule", explanation.rules.precision ? Json(explanation.rules.precision->place) : Json()},
 	                       {"strategies", strategies},
 	                       {"steps", steps}};
 	fmt::print("{}\n", document.dump(1));

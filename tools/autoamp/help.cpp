@@ -133,15 +133,16 @@ constexpr const char *rulesBefore =
   m = ">=256"
   precision = "bfloat16"
 
-The first rule that matches decides and overrides the lists and the cost model. If no rule matches,
-the lists decide. A rule does not override restrictions of the call (its types, PEDANTIC math, ...)
+The first matching rule with a precision decides and overrides the lists and the cost model. If there
+is none, the lists decide. The first matching rule with weights decides the weights. A rule does not override restrictions of the call (its types, PEDANTIC math, ...)
 or of the GPU, nor AUTOAMP_LEVEL=O0, AUTOAMP_STRATEGY=fp32 or AUTOAMP_ENABLED=0. If the strategy
 does not support the precision of the rule, autoamp uses a strategy that does.
 
 A rule has
   precision  float32 (not lowered; TF32, FAST_16F and sums in float16 are raised to fp32),
              float16, bfloat16 or tf32
-and conditions. It matches calls that meet all its conditions. Patterns contain * and ?. An entry
+  weights    off, checked, watched or frozen, as in AUTOAMP_WEIGHTS
+or one of them, and conditions. It matches calls that meet all its conditions. Patterns contain * and ?. An entry
 point also matches by its name without the version suffix, and includes its _64 variant. Numbers are
 256, ">=256", ">256", "<=64", "<64" or "128..4096", which includes both ends:
 )";

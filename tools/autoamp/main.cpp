@@ -381,8 +381,7 @@ struct CommandLine {
 		    ->add_option("--device", request.device,
 		                 "Device of the call: cuda or cpu; default: that of the entry point")
 		    ->check(CLI::IsMember({"cuda", "cpu"}));
-		explaining->add_option("--weights", request.weights, "Weights to keep, CPU calls only (AUTOAMP_WEIGHTS)")
-		    ->type_name("MODE");
+		explaining->add_option("--weights", request.weights, "Weights to keep (AUTOAMP_WEIGHTS)")->type_name("MODE");
 		explaining
 		    ->add_option("--gpu", request.gpu,
 		                 "GPU constants for the cost model (AUTOAMP_GPU_MODEL); default: detected")

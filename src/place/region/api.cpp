@@ -26,8 +26,14 @@ int refuse(Stack &stack, int status, const std::string &why)
 
 using Policies = PerDeviceType<const Policy *>;
 
-// A struct of an earlier version ends before `device`. In one of a later version, unknown fields must be zero.
-constexpr size_t leastSize = offsetof(autoamp_region, device);
+// A struct of an earlier version ends before one of these members. In one of a later version, unknown fields must be
+// zero.
+constexpr size_t leastSize = offsetof(autoamp_region, device), sizeWithDevice = offsetof(autoamp_region, weights);
+
+constexpr bool isKnownSize(size_t size)
+{
+	return size == leastSize || size == sizeWithDevice || size >= sizeof(autoamp_region);
+}
 
 constexpr const char *deviceNames[] = {"cuda", "cpu"};
 
@@ -49,7 +55,7 @@ void appendKey(const autoamp_region &region, const Policies &around, std::string
 	for (const int &flag : {region.enabled, region.use_promote})
 		key.append(reinterpret_cast<const char *>(&flag), sizeof flag);
 	for (const char *text : {region.name, region.threads, region.device, region.dtype, region.level, region.lists,
-	                         region.custom_white_list, region.custom_black_list}) {
+	                         region.custom_white_list, region.custom_black_list, region.weights}) {
 		key += text ? '+' : '-';
 		key.append(text ? text : "").push_back('\0');
 	}
@@ -119,7 +125,7 @@ int enterRegion(const autoamp_region *given, size_t *number)
 	autoamp_region region = AUTOAMP_REGION;
 	const auto *const bytes = reinterpret_cast<const char *>(given);
 	const auto isSet = [](char byte) { return byte != 0; };
-	if (!given || (given->size != leastSize && given->size < sizeof region) ||
+	if (!given || !isKnownSize(given->size) ||
 	    (given->size > sizeof region && std::any_of(bytes + sizeof region, bytes + given->size, isSet)))
 		return refuse(*stack, AUTOAMP_BAD_VALUE, "size: not that of a region of this version");
 	std::memcpy(&region, given, std::min(given->size, sizeof region));
@@ -149,6 +155,7 @@ int enterRegion(const autoamp_region *given, size_t *number)
 		wakeProcess();
 	static std::atomic<size_t> count{0};
 	frame.number = ++count;
+	frame.setsWeights = region.weights && covers(region.device, DeviceType::cuda);
 	push(*stack, frame);
 	if (number)
 		*number = frame.number;
@@ -193,7 +200,7 @@ int describeRegion(autoamp_region *region)
 		return AUTOAMP_UNKNOWN;
 	if (!region || region->size < leastSize)
 		return AUTOAMP_BAD_VALUE;
-	const char *const device = region->size < sizeof *region ? nullptr : region->device;
+	const char *const device = region->size < sizeWithDevice ? nullptr : region->device;
 	if (!isKnown(device))
 		return AUTOAMP_BAD_VALUE;
 	const auto *const type = std::find_if(std::begin(deviceTypes), std::end(deviceTypes), [device](DeviceType each) {
@@ -204,13 +211,16 @@ int describeRegion(autoamp_region *region)
 	const Region &current = regionAt(currentRegion(*type));
 	for (const auto &[variable, text, flag] : regionFields)
 		for (size_t i = 0; i < policy::optionTable().size(); i++)
-			if (!std::strcmp(policy::optionTable()[i].name, variable)) {
+			if (text != &autoamp_region::weights && !std::strcmp(policy::optionTable()[i].name, variable)) {
 				const std::string &value = current.policy->options.value[i];
 				flag ? void(region->*flag = value != "0") : void(region->*text = value.c_str());
 			}
 	const policy::Options &options = current.policy->options;
-	// By its main name, not an alias.
-	region->dtype = op::name(*type == DeviceType::cpu ? options.dtypeOnCpu : options.dtype);
+	// The value of the device, by its main name.
+	const bool isCpu = *type == DeviceType::cpu;
+	region->dtype = op::name(isCpu ? options.dtypeOnCpu : options.dtype);
+	if (region->size >= sizeof *region)
+		region->weights = policy::name(isCpu ? options.weightsOnCpu : options.weights);
 	region->enabled = !current.policy->state.isRegionOff;
 	region->name = current.name;
 	region->threads = "current";

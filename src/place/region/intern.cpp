@@ -114,12 +114,16 @@ Policy makePolicy(const policy::Options &options)
 std::string keyOf(const policy::Options &options, DeviceType type)
 {
 	std::string key;
-	const op::Dtype dtype = type == DeviceType::cpu ? options.dtypeOnCpu : options.dtype;
+	const bool isCpu = type == DeviceType::cpu;
+	const op::Dtype dtype = isCpu ? options.dtypeOnCpu : options.dtype;
+	const policy::Weights weights = isCpu ? options.weightsOnCpu : options.weights;
 	for (const auto &[variable, text, flag] : regionFields)
 		for (size_t i = 0; i < policy::optionTable().size(); i++)
 			if (const policy::OptionRow &row = policy::optionTable()[i];
 			    row.type == policy::ValueType::choice && !std::strcmp(row.name, variable))
-				(key += text == &autoamp_region::dtype ? op::name(dtype) : options.value[i]) += ' ';
+				(key += text == &autoamp_region::dtype     ? op::name(dtype)
+				        : text == &autoamp_region::weights ? policy::name(weights)
+				                                           : options.value[i]) += ' ';
 	for (const policy::NameSet *set : {&options.customWhite, &options.customBlack}) {
 		key += std::to_string(set->ops); // not the names: the later of two lists takes its names from the other
 		for (const uint64_t word : set->entries)

@@ -71,7 +71,8 @@ inline constexpr RegionField regionFields[] = {
     {"AUTOAMP_LISTS", &autoamp_region::lists, nullptr},
     {"AUTOAMP_CUSTOM_WHITE_LIST", &autoamp_region::custom_white_list, nullptr},
     {"AUTOAMP_CUSTOM_BLACK_LIST", &autoamp_region::custom_black_list, nullptr},
-    {"AUTOAMP_USE_PROMOTE", nullptr, &autoamp_region::use_promote}};
+    {"AUTOAMP_USE_PROMOTE", nullptr, &autoamp_region::use_promote},
+    {"AUTOAMP_WEIGHTS", &autoamp_region::weights, nullptr}};
 // The policy of calls of this type with these options: Configuration::base if they decide as it does. Null: there
 // are too many.
 const Policy *policyOf(const policy::Options &options, DeviceType type);

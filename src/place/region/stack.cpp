@@ -10,9 +10,18 @@
 
 namespace autoamp::core {
 
+constinit std::atomic<void (*)(uint64_t region)> onWeightsRegionEnd{nullptr};
+
 namespace {
 
 pthread_key_t stackKey;
+
+void endWeightsRegion(uint64_t number)
+{
+	const auto notify = onWeightsRegionEnd.load(std::memory_order_acquire);
+	if (number && notify)
+		notify(number);
+}
 
 void giveBack(void *state)
 {
@@ -26,6 +35,7 @@ void giveBack(void *state)
 		if (frame.isCapture)
 			endCaptureRange();
 	}
+	endWeightsRegion(stack->weightsRegion);
 	delete stack;
 }
 
@@ -141,6 +151,8 @@ Stack *thisStack()
 void push(Stack &stack, const Frame &frame)
 {
 	stack.frames.push_back(frame);
+	if (frame.setsWeights && !stack.weightsRegion)
+		stack.weightsRegion = frame.number;
 	pileUp(stack, stack.frames.size() - 1);
 	settle(&stack);
 }
@@ -154,6 +166,7 @@ Frame *innermost(Stack &stack, uint64_t domain)
 void remove(Stack &stack, const Frame *frame)
 {
 	const auto place = static_cast<size_t>(frame - stack.frames.data());
+	const uint64_t ended = frame->setsWeights && frame->number == stack.weightsRegion ? stack.weightsRegion : 0;
 	if (frame->ticket)
 		unshare(frame->ticket);
 	if (frame->isCapture)
@@ -163,6 +176,12 @@ void remove(Stack &stack, const Frame *frame)
 	stack.frames.erase(stack.frames.begin() + static_cast<std::ptrdiff_t>(place));
 	pileUp(stack, place);
 	settle(&stack);
+	if (ended) {
+		const auto next =
+		    std::find_if(stack.frames.begin(), stack.frames.end(), [](const Frame &each) { return each.setsWeights; });
+		stack.weightsRegion = next == stack.frames.end() ? 0 : next->number;
+		endWeightsRegion(ended);
+	}
 }
 
 int levelOf(Stack &stack, uint64_t domain)

@@ -129,7 +129,7 @@ def exceptions():
 
 
 def refused():
-    for bad in ({"dtype": "fp8"}, {"level": "O9"}, {"threads": "some"}, {"custom_white_list": "no_op"}):
+    for bad in ({"dtype": "fp8"}, {"level": "O9"}, {"threads": "some"}, {"weights": "some"}, {"custom_white_list": "no_op"}):
         try:
             with autocast(**bad):
                 yield "entered"
@@ -140,6 +140,23 @@ def refused():
     except ValueError:
         yield "ValueError"
     yield run()
+
+
+def weights():
+    """The mode of CUDA calls."""
+    def current():
+        return autoamp._current("cuda").weights.decode()
+
+    yield current()
+    with autocast(weights="frozen"):
+        yield current()
+        with autocast(weights="checked"):
+            yield current()
+        with autocast(weights="watched"):  # for CPU calls
+            yield current()
+        with autocast("cpu", weights="off"):
+            yield current()
+    yield current()
 
 
 def other_devices():
@@ -358,7 +375,7 @@ def examples():
             yield run(word)
 
 
-CASES = (examples, nested, dtypes, lists, reentered, exceptions, refused, other_devices, scopes, orders, workers, arguments, first,
+CASES = (examples, nested, dtypes, lists, reentered, exceptions, refused, weights, other_devices, scopes, orders, workers, arguments, first,
          states, custom_functions_alone, custom_functions)
 if __name__ == "__main__":
     wanted = sys.argv[2::2]

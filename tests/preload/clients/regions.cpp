@@ -6,7 +6,9 @@
 
 #include <atomic>
 #include <barrier>
+#include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <list>
 #include <memory>
@@ -22,9 +24,9 @@ using namespace client;
 namespace {
 
 // One product of that size, and the precision that its rounding shows.
-const char *product(Session &session, int m)
+const char *product(Session &session, int m, int n = 64, int k = 64)
 {
-	Problem problem({.m = m, .n = 64, .k = 64});
+	Problem problem({.m = m, .n = n, .k = k});
 	problem.upload();
 	CHECK(static_cast<cublasStatus_t>(problem.call(session.handle)));
 	CHECK(cudaStreamSynchronize(session.stream));
@@ -117,6 +119,7 @@ const std::pair<const char *, std::vector<Step>> scripts[] = {
           with(with(region("bad"), &autoamp_region::custom_white_list, "mm"), &autoamp_region::custom_black_list, "mm"),
           AUTOAMP_BAD_VALUE),
       push(with(region("bad"), &autoamp_region::threads, "some"), AUTOAMP_BAD_VALUE),
+      push(with(region("bad"), &autoamp_region::weights, "some"), AUTOAMP_BAD_VALUE),
       push(region("bad", "tf32"), AUTOAMP_BAD_VALUE), // with AUTOAMP_STRATEGY=cast
       push(sized(0), AUTOAMP_BAD_VALUE),
       push(sized(sizeof(autoamp_region) - 1), AUTOAMP_BAD_VALUE),
@@ -382,6 +385,43 @@ void anyOrder(Line &line)
 	line.put("ran", ran);
 }
 
+// With one row, a product is only cast to bfloat16 if its weight may be kept.
+void weights(Line &line)
+{
+	Session session;
+	std::string ran, said;
+	const auto tell = [&] {
+		autoamp_region now = AUTOAMP_REGION;
+		const int status = autoamp_current(&now);
+		ran += (ran.empty() ? "" : ",") + std::string(product(session, 4096, 1, 4096));
+		said += (said.empty() ? "" : ",") + std::string(status ? "unknown" : now.weights);
+	};
+	const auto set = [](const char *weights) { return with(region(), &autoamp_region::weights, weights); };
+	product(session, 32);
+	tell();
+	{
+		const autoamp::Region outer(set("frozen"));
+		tell();
+		const autoamp::Region inner(region("inner"));
+		tell();
+		const autoamp::Region none(set("off"));
+		tell();
+	}
+	{
+		const autoamp::Region other(with(set("frozen"), &autoamp_region::device, "cpu"));
+		tell();
+		autoamp_region earlier = set("frozen"); // a program that was compiled before the member existed
+		earlier.size = offsetof(autoamp_region, weights);
+		const autoamp::Region inside(earlier);
+		line.require(inside.status == 0, "refused");
+		tell();
+		earlier.weights = "untouched";
+		autoamp_current(&earlier);
+		line.require(!std::strcmp(earlier.weights, "untouched"), "wrote beyond the end of the struct");
+	}
+	line.put("ran", ran).put("said", said);
+}
+
 // The settings returned by autoamp_current, pushed outside of all regions, give the same decisions as the original
 // region.
 void described(Line &line)
@@ -508,10 +548,11 @@ int main(int argc, char **argv)
 	std::vector<Case> cases;
 	for (const auto &[name, steps] : scripts)
 		cases.push_back({name, [&steps = steps](Line &line) { runScript(steps, line); }});
-	const Case others[] = {{"any", anySequence},         {"eight", eightThreads}, {"all", allThreads},
-	                       {"order_of_ends", anyOrder},  {"examples", examples},  {"forked", forked},
-	                       {"described", described},     {"names", manyNames}, // after it no name is stored
-	                       {"new_settings", newSettings}};                     // after it no setting is stored
+	const Case others[] = {
+	    {"any", anySequence},         {"eight", eightThreads},  {"all", allThreads},
+	    {"order_of_ends", anyOrder},  {"examples", examples},   {"forked", forked},
+	    {"weights", weights},         {"described", described}, {"names", manyNames}, // after it no name is stored
+	    {"new_settings", newSettings}};                                               // after it no setting is stored
 	cases.insert(cases.end(), std::begin(others), std::end(others));
 	return runCases(argc, argv, cases);
 }

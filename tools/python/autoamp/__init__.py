@@ -31,7 +31,7 @@ class _Region(ctypes.Structure):
     """The struct autoamp_region in autoamp.h."""
     _fields_ = ([("size", ctypes.c_size_t), ("name", ctypes.c_char_p), ("enabled", ctypes.c_int), ("use_promote", ctypes.c_int)] +
                 [(name, ctypes.c_char_p) for name in
-                 ("dtype", "level", "lists", "custom_white_list", "custom_black_list", "threads", "device")])
+                 ("dtype", "level", "lists", "custom_white_list", "custom_black_list", "threads", "device", "weights")])
 
 
 def _find():
@@ -206,11 +206,12 @@ class autocast:
     """A region, as context manager or decorator. Arguments that are None keep the values of the surrounding region.
 
     `threads="all"` also applies to all threads without a region, until this one ends. PyTorch's backward pass needs it.
-    `cache_enabled` has no effect: autoamp caches no converted weights."""
+    `weights` is a value of AUTOAMP_WEIGHTS. `cache_enabled` has no effect: autoamp keeps converted weights only if `weights` or
+    AUTOAMP_WEIGHTS allows it."""
     _is_programs = True
 
     def __init__(self, device_type=None, dtype=None, enabled=True, cache_enabled=None, *, level=None, lists=None,
-                 custom_white_list=None, custom_black_list=None, use_promote=None, threads="current", name=None):
+                 custom_white_list=None, custom_black_list=None, use_promote=None, threads="current", name=None, weights=None):
         if device_type is not None and not isinstance(device_type, str):
             raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
         self.device = "cuda" if device_type is None else _device(device_type)
@@ -224,7 +225,8 @@ class autocast:
         self._flags = {"enabled": self.is_enabled, "use_promote": _flag("use_promote", use_promote)}
         self._texts = {"name": name, "dtype": None if is_refused else self.dtype, "level": level, "lists": lists,
                        "custom_white_list": _list("custom_white_list", custom_white_list),
-                       "custom_black_list": _list("custom_black_list", custom_black_list), "threads": threads}
+                       "custom_black_list": _list("custom_black_list", custom_black_list), "threads": threads,
+                       "weights": weights}
         self._prepare()
 
     def _prepare(self):
