@@ -8,6 +8,7 @@
 #include "src/lower/capture.h"
 #include "src/op/dnn.h"
 #include "src/place/capture_range.h"
+#include "src/place/region/stack.h"
 #include "src/site/device.h"
 #include "src/site/rows.h"
 
@@ -165,7 +166,9 @@ lower::LoweredCall loweredCall(const CallInfo &info, const DescribedCall &descri
 	        site.cache,
 	        settings,
 	        info.interception.original,
-	        static_cast<cuda::Stream>(described.stream)};
+	        static_cast<cuda::Stream>(described.stream),
+	        false,
+	        decision.weights == policy::Weights::off ? 0 : weightsRegion()};
 }
 
 bool isCapturing(const op::Cublas &cublas, void *handle)

@@ -9,8 +9,10 @@
 #include "src/life/launches.h"
 #include "src/life/scaler.h"
 #include "src/life/trace_file.h"
+#include "src/lower/weights.h"
 #include "src/place/capture_range.h"
 #include "src/place/region/intern.h"
+#include "src/place/region/stack.h"
 #include "src/site/device.h"
 #include "src/state/stage.h"
 #include "src/trace/cupti/collector.h"
@@ -77,6 +79,10 @@ Process *start()
 	process->isTracing = openTrace(*process);
 	process->settings.auditPeriod = process->isTracing ? options.auditPeriod : 0;
 	limitCapture(*process);
+	onWeightsRegionEnd.store([](uint64_t region) {
+		const base::CallerState callerState;
+		lower::releaseWeights(region);
+	});
 	const bool isFixed = options.originOf(policy::Option::level) == policy::Origin::environment;
 	isIdle = options.level == policy::Level::O0 && isFixed && !process->isTracing;
 	// Before another thread can make calls: its first kernels would have no owner.
