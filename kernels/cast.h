@@ -213,6 +213,8 @@ enum class EventKind : uint32_t {
 	clamped,
 	mended,
 	uncured,
+	recast,  // a kept copy did not equal its operand, and was converted again before the product
+	changed, // a kept copy of AUTOAMP_WEIGHTS=frozen did not equal its operand, and the product used it
 	// Without totals in the ring; the payload is the whole event:
 	update = 64, // an update of a gradient scaler
 	audit,
@@ -261,7 +263,7 @@ struct Event {
 };
 constexpr uint32_t ringSize = 4096;
 // Exact totals per site, also after the ring wrapped: [site][operand][kind]. All sites without an entry share site 0.
-constexpr uint32_t siteCount = 32768, kindCount = 10;
+constexpr uint32_t siteCount = 32768, kindCount = 12;
 // Gradient scalers of a process whose updates come from the device.
 constexpr uint32_t scalerCount = 256;
 struct Ring {
