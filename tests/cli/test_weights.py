@@ -7,7 +7,7 @@ from case import TRACED, Case
 
 KINDS = ["changed", "given_up", "made", "recast", "refused"]
 # The decision that the cost model estimates for the calls of the scenario `repeats`.
-CALL = ("cublasSgemm_v2", "64", "4096", "4096", "--gpu", "h100", "--format", "json")
+CALL = ("--entry", "cublasSgemm_v2", "--m", "64", "--n", "4096", "--k", "4096", "--gpu", "h100", "--format", "json")
 
 
 class Weights(Case):
@@ -60,7 +60,7 @@ class Weights(Case):
         self.assertEqual(page.count('<b class="bad">'), 1)
         self.assertIn('<b class="bad">changed</b>', page)
         self.assertIn("No scale was set", page)
-        help_ = " ".join(self.autoamp("help", "report").stdout.split())
+        help_ = " ".join(self.autoamp("help", "reports").stdout.split())
         for word in KINDS + ["weights_off", "too_small", "batched", "unproven", "changes", "memory_budget", "stream_not_ready", "capture_unready"]:
             self.assertIn(word, help_)
 

@@ -287,7 +287,8 @@ Choice allowMore(const Facts &facts)
 Choice keepWeights(const Facts &facts)
 {
 	const auto &estimate = facts.account.weightsEstimate;
-	if (!estimate.isLarge() || !facts.isLarge(estimate.savedNs()))
+	if (!estimate.isLarge() || !facts.isLarge(estimate.savedNs()) ||
+	    estimate.savedNs() < facts.saving(Cause::strategy).ns)
 		return {};
 	return step("keep converted weights",
 	            fmt::format("{} of the conversions of operands of at least 1 MiB repeat",
@@ -353,8 +354,8 @@ Choice readMore(const Facts &facts)
 NextStep chooseNext(const Runs &runs, const Account &account, const Again &again, const std::string &report)
 {
 	const auto facts = factsOf(runs, account, again, report);
-	for (const auto choose : {whatIf, recordAgain, protectValues, checkWeights, raiseLevel, avoidLoss, chooseStrategy,
-	                          dropRule, allowMore, keepWeights, measure})
+	for (const auto choose : {whatIf, recordAgain, protectValues, checkWeights, raiseLevel, avoidLoss, keepWeights,
+	                          chooseStrategy, dropRule, allowMore, measure})
 		if (auto next = choose(facts))
 			return *next;
 	return *readMore(facts);
