@@ -1,6 +1,7 @@
 #include "src/call/record.h"
 
 #include "src/base/log.h"
+#include "src/life/weight_events.h"
 
 #include <cstdio>
 
@@ -27,6 +28,8 @@ void Record::setOutcome(const lower::Outcome &outcome)
 		std::snprintf(text, sizeof text, "%.3f ms", static_cast<double>(outcome.builtNs) / 1e6);
 		process_.recorder.note(trace::noteOfPlan, text, rowOf(process_, rows_));
 	}
+	if (lane_)
+		recordWeights(process_, rows_, outcome.isSubstitute ? row : rowOf(process_, rows_), outcome);
 	if (!outcome.isDone || !lane_)
 		return;
 	span_->exclude(outcome.auditTicks);

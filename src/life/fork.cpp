@@ -3,6 +3,7 @@
 #include "src/base/caller_state.h"
 #include "src/life/gradients.h"
 #include "src/life/trace_file.h"
+#include "src/life/weight_events.h"
 #include "src/lower/context_state.h"
 #include "src/lower/self_test.h"
 #include "src/op/backend.h"
@@ -49,6 +50,7 @@ void afterForkInChild()
 	trace::cupti::forget();
 	lower::forgetContexts();
 	forgetGradients();
+	forgetChanges();
 	lower::forgetTests();
 	op::unlockDescriptors();
 	unlockSites();

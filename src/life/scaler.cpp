@@ -2,6 +2,7 @@
 
 #include "src/base/clock.h"
 #include "src/life/gradients.h"
+#include "src/life/weight_events.h"
 #include "src/lower/context_state.h"
 #include "src/site/rows.h"
 
@@ -9,6 +10,7 @@
 #include <climits>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <utility>
 
 namespace autoamp::core {
@@ -19,7 +21,8 @@ const char *word(kernels::EventKind kind)
 {
 	static constexpr const char *words[] = {
 	    "",          "init",    "rescale", "scale_range", "overflow", "nonfinite_input",
-	    "underflow", "clamped", "mended",  "uncured"};
+	    "underflow", "clamped", "mended",  "uncured",     "recast",   "changed"};
+	static_assert(std::size(words) == kernels::kindCount);
 	return words[static_cast<uint32_t>(kind) % kernels::kindCount];
 }
 
@@ -57,16 +60,20 @@ void drainScalerEvents(Process &process, bool isLast)
 	const auto record = [&process](uint32_t place, kernels::EventKind kind, uint32_t operand,
 	                               trace::ScalerEvent scalerEvent) {
 		const Site *site = siteAt(place);
+		const bool isSwapped = site && site->op.flags & op::flagRowD; // the transposed product was computed
+		scalerEvent.operand = (operand != 0) != isSwapped ? 'B' : 'A';
+		if (kind == kernels::EventKind::changed)
+			noteChange(site, scalerEvent.operand, scalerEvent.count);
 		if (!site || !process.isTracing)
 			return scalerEvent;
 		scalerEvent.kind = word(kind);
 		scalerEvent.row = rowOf(process, const_cast<Rows &>(site->rows));
-		const bool isSwapped = site->op.flags & op::flagRowD; // the transposed product was computed
-		scalerEvent.operand = (operand != 0) != isSwapped ? 'B' : 'A';
 		if (isSwapped)
 			std::swap(scalerEvent.lostRows, scalerEvent.lostColumns);
 		scalerEvent.ticks = base::ticks();
 		process.recorder.scaler(scalerEvent);
+		if (kind == kernels::EventKind::recast || kind == kernels::EventKind::changed)
+			recordDifferences(process, *site, scalerEvent.row, kind, scalerEvent.count);
 		return scalerEvent;
 	};
 	for (lower::ContextState *context = lower::contexts(); context; context = context->next) {
@@ -81,7 +88,7 @@ void drainScalerEvents(Process &process, bool isLast)
 				return recordAudit(process, event, count);
 			trace::ScalerEvent scalerEvent;
 			scalerEvent.exponentBefore = event.before == INT32_MIN ? NAN : static_cast<float>(event.before);
-			scalerEvent.exponentAfter = static_cast<float>(event.after);
+			scalerEvent.exponentAfter = event.after == INT32_MIN ? NAN : static_cast<float>(event.after);
 			scalerEvent.amax = std::bit_cast<float>(event.amax);
 			if (event.kind == kernels::EventKind::underflow || event.kind == kernels::EventKind::mended ||
 			    event.kind == kernels::EventKind::uncured) {
@@ -94,9 +101,12 @@ void drainScalerEvents(Process &process, bool isLast)
 			if (event.kind == kernels::EventKind::overflow || event.kind == kernels::EventKind::nonfinite_input)
 				suspect(*context, scalerEvent.row, event.kind, scalerEvent.operand, scalerEvent.ticks);
 		});
-		if (isLast && process.isTracing) // events of signatures that came after all places were taken
+		if (isLast) // events of signatures that came after all places were taken
 			context->slots.drainTotals(0, [&](kernels::EventKind kind, uint32_t operand, uint32_t count) {
-				if (kind == kernels::EventKind::init || kind == kernels::EventKind::rescale)
+				if (kind == kernels::EventKind::changed)
+					noteChange(nullptr, operand ? 'B' : 'A', count);
+				if (!process.isTracing || kind == kernels::EventKind::init || kind == kernels::EventKind::rescale ||
+				    kind == kernels::EventKind::recast)
 					return; // these do not indicate a problem
 				char text[96];
 				std::snprintf(text, sizeof text, "%u events %s of operand %c in signatures beyond the %uth", count,

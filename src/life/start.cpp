@@ -9,6 +9,7 @@
 #include "src/life/launches.h"
 #include "src/life/scaler.h"
 #include "src/life/trace_file.h"
+#include "src/life/weight_events.h"
 #include "src/lower/weights.h"
 #include "src/place/capture_range.h"
 #include "src/place/region/intern.h"
@@ -40,13 +41,17 @@ void onExit(int status, void *)
 {
 	static bool isDone = false;
 	const base::CallerState callerState;
-	if (stage.load(std::memory_order_acquire) != Stage::on || !theProcess.load()->isTracing ||
-	    std::exchange(isDone, true))
+	if (stage.load(std::memory_order_acquire) != Stage::on || std::exchange(isDone, true))
 		return;
-	trace::cupti::finish();
-	drainScalerEvents(*theProcess.load(), true);
-	finishGradients(*theProcess.load());
-	closeTrace(*theProcess.load(), status);
+	Process &process = *theProcess.load();
+	if (process.isTracing)
+		trace::cupti::finish();
+	drainScalerEvents(process, true);
+	warnOfChanges();
+	if (!process.isTracing)
+		return;
+	finishGradients(process);
+	closeTrace(process, status);
 }
 
 // May be called more than once. The handler registered last runs first.

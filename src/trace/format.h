@@ -392,8 +392,17 @@ struct WeightsRecord : Record {
 	Counter made;      // copies made
 	Counter recast;    // copies made again because the operand had changed
 	Counter givenUp;   // copies dropped for good
-	Counter bytes;     // largest memory of the copies at one time
+	Counter bytes;     // largest memory of the copies at one time: those made, without those given up
 };
 static_assert(sizeof(WeightsRecord) == 24 + 8 * 6);
+
+// A longer one; files of an older version lack it.
+struct ComparedWeightsRecord : WeightsRecord {
+	Counter changed;  // products after which a weight of AUTOAMP_WEIGHTS=frozen differed from its copy
+	Counter refused;  // copies that found no memory; `bytes`: the memory that they would need
+	Counter compared; // conversions whose fingerprint was compared with that of the conversion before
+	Counter repeated; // those of them that were equal
+};
+static_assert(sizeof(ComparedWeightsRecord) == sizeof(WeightsRecord) + 8 * 4);
 
 } // namespace autoamp::trace

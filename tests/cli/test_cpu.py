@@ -204,11 +204,12 @@ class Report(Cpu):
     def test_weights(self):
         name = self.trace("weights")
         report = self.json(name)
-        expected = {"how": "watched", "served": 290, "converted": 10, "made": 1, "recast": 0, "given_up": 0, "bytes": 1 << 21,
+        expected = {"how": "watched", "served": 290, "converted": 10, "made": 1, "recast": 0, "changed": 0, "given_up": 0, "refused": 0,
+                    "compared": 0, "repeated": 0, "bytes": 1 << 21, "refused_bytes": 0,
                     "reasons": {"busy": 0, "changes": 8}}
         self.assertEqual(report["totals"]["weights"], expected)
         self.assertEqual([row["weights"] for row in report["ops"]], [expected, None])
-        self.assertIn(" weights: 290 of 300 products used a kept copy (watched, 2.10 MB); not kept: changes 8 ", " ".join(self.report(name).split()))
+        self.assertIn(" weights: kept copies replaced 290 of 300 conversions (watched, 2.10 MB); not kept: changes 8 ", " ".join(self.report(name).split()))
         self.assertRegex(self.report("--report", "ops", name), r"watched 96\.7 %, changes +\S+ G +mm")
         self.assertRegex(self.report("--report", "ops", "--format", "csv", name), r'"\{""how"":""watched""')
 

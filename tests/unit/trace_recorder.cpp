@@ -416,14 +416,51 @@ TEST_CASE("kept copies have exact totals for each row, way and reason")
 	recorder.weights({.row = id, .how = "watched", .served = 5, .recast = 2, .bytes = 8192});
 	recorder.weights({.row = id, .how = "watched", .givenUp = 1, .bytes = 0});
 	recorder.weights({.row = id, .reason = "changes", .converted = 7});
+	recorder.weights({.row = id, .how = "frozen", .made = 1, .bytes = 100});
+	recorder.weights({.row = id, .how = "frozen", .made = 1, .bytes = 100});
+	recorder.weights({.row = id, .how = "frozen", .givenUp = 1, .bytes = 100});
+	recorder.weights({.row = id, .how = "frozen", .made = 1, .changed = 3, .bytes = 100});
+	recorder.weights({.row = id, .reason = "memory_budget", .refused = 1, .bytes = 1000});
+	recorder.weights({.row = id, .reason = "memory_budget", .refused = 1, .compared = 5, .repeated = 4, .bytes = 500});
 	recorder.close(0);
 	const auto trace = read(file);
 	REQUIRE(trace.rows.size() == 1);
-	REQUIRE(trace.rows[0].weights.size() == 2);
+	REQUIRE(trace.rows[0].weights.size() == 4);
 	const auto &watched = trace.rows[0].weights[0], &none = trace.rows[0].weights[1];
 	CHECK((watched.how == "watched" && watched.reason.empty() && watched.served == 5 && watched.converted == 1));
 	CHECK((watched.made == 1 && watched.recast == 2 && watched.givenUp == 1 && watched.bytes == 8192));
 	CHECK((none.how.empty() && none.reason == "changes" && none.converted == 7 && none.served == 0));
+	const auto &frozen = trace.rows[0].weights[2], &refused = trace.rows[0].weights[3];
+	CHECK((frozen.made == 3 && frozen.givenUp == 1 && frozen.changed == 3));
+	CHECK(frozen.bytes == 200); // no more than two copies at one time
+	CHECK((refused.refused == 2 && refused.compared == 5 && refused.repeated == 4 && refused.bytes == 1500));
+}
+
+TEST_CASE("kept operands in a trace of an older version")
+{
+	Folder folder;
+	std::string file = folder / "a.aat";
+	trace::Recorder &recorder = newRecorder();
+	REQUIRE(recorder.open(options(Mode::summary, file)));
+	const trace::RowId id = recorder.row(row(1));
+	recorder.attach()->record(id, 1, 2, false);
+	recorder.weights({.row = id, .how = "watched", .served = 5, .changed = 7, .repeated = 9});
+	recorder.close(0);
+	std::string content = slurp(file);
+	const uint16_t head[4] = {static_cast<uint16_t>(trace::RecordType::weights), 0,
+	                          sizeof(trace::ComparedWeightsRecord)};
+	const size_t at = content.find(std::string(reinterpret_cast<const char *>(head), sizeof head));
+	REQUIRE(at != std::string::npos);
+	const auto write = [&](size_t place, trace::Record record) { memcpy(&content[place], &record, sizeof record); };
+	constexpr uint32_t size = sizeof(trace::WeightsRecord), added = sizeof(trace::ComparedWeightsRecord) - size;
+	write(at, {trace::RecordType::weights, 0, size});
+	write(at + size, {trace::RecordType::padding, 0, added});
+	spit(file, content);
+	const auto trace = read(file);
+	REQUIRE(trace.rows[0].weights.size() == 1);
+	const auto &weights = trace.rows[0].weights[0];
+	CHECK((weights.how == "watched" && weights.served == 5 && weights.changed == 0 && weights.repeated == 0));
+	CHECK_FALSE(trace.loss.truncated);
 }
 
 namespace {

@@ -100,6 +100,7 @@ Account add(const std::vector<trace::Trace> &runs)
 			isAllOnCpu &= isOnCpu(row);
 			account.gain.add(row);
 			account.weights.add(row);
+			account.weightsEstimate.add(row);
 			auto &sum = reasons[{row.decision, row.reason}];
 			sum.decision = row.decision;
 			sum.reason = row.reason;
@@ -190,6 +191,7 @@ Account add(const std::vector<trace::Trace> &runs)
 		account.hasKernels |= run.hasKernels;
 	}
 	account.missing = missingTraces(runs);
+	account.memoryForWeights = memoryForWeights(runs);
 	for (auto &[key, sum] : reasons)
 		account.reasons.push_back(std::move(sum));
 	for (auto &[kind, sum] : scaler)

@@ -7,6 +7,7 @@
 #include "tools/autoamp/gain.h"
 #include "tools/autoamp/missing.h"
 #include "tools/autoamp/next_step.h"
+#include "tools/autoamp/weights.h"
 
 #include <cmath>
 #include <map>
@@ -86,6 +87,8 @@ struct Account {
 	Gain gain;
 	NextStep next; // set by chooseNext(), which needs the other values
 	WeightsSum weights;
+	WeightsEstimate weightsEstimate;
+	uint64_t memoryForWeights = 0; // MiB; 0: no copy was refused
 	trace::LaunchInfo launches;
 	bool isEmulated = false, hasKernels = false;
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <utility>
 
 namespace autoamp::tool {
 
@@ -99,51 +98,6 @@ Json toJson(const Gain &gain)
 	        {"audited", ofAudits(gain.audited)},
 	        {"unmeasured", ofAudits(gain.unmeasured)},
 	        {"by_op", byOp}};
-}
-
-void WeightsSum::add(const trace::RowInfo &row)
-{
-	for (const auto &weights : row.weights) {
-		if (!weights.how.empty())
-			how.insert(weights.how);
-		if (!weights.reason.empty())
-			reasons[weights.reason] += weights.converted;
-		served += weights.served, converted += weights.converted, made += weights.made;
-		recast += weights.recast, givenUp += weights.givenUp, bytes += weights.bytes;
-	}
-}
-
-std::string describeWeights(const WeightsSum &sum)
-{
-	if (sum.served + sum.converted == 0)
-		return {};
-	auto text = fmt::format("weights: {} of {} used a kept copy", count(sum.served),
-	                        plural(sum.served + sum.converted, "product"));
-	if (!sum.how.empty())
-		text += fmt::format(" ({}, {}B)", fmt::join(sum.how, ", "), amount(double(sum.bytes)));
-	if (sum.recast > 0)
-		text += fmt::format(", {} recast", count(sum.recast));
-	if (sum.givenUp > 0)
-		text += fmt::format(", {} given up", count(sum.givenUp));
-	const char *separator = "; not kept: ";
-	for (const auto &[reason, calls] : sum.reasons)
-		if (calls > 0)
-			text += fmt::format("{}{} {}", std::exchange(separator, ", "), reason, count(calls));
-	return text;
-}
-
-Json toJson(const WeightsSum &sum)
-{
-	if (sum.isEmpty())
-		return {};
-	return {{"how", orNull(fmt::format("{}", fmt::join(sum.how, ", ")))},
-	        {"served", sum.served},
-	        {"converted", sum.converted},
-	        {"made", sum.made},
-	        {"recast", sum.recast},
-	        {"given_up", sum.givenUp},
-	        {"bytes", sum.bytes},
-	        {"reasons", sum.reasons}};
 }
 
 } // namespace autoamp::tool

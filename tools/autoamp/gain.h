@@ -1,5 +1,5 @@
 // The gain of a run: the time of its fp32 products in the unchanged program, in the run, and with the best strategy by
-// the cost model. And the work that kept copies of converted operands saved. Values; main thread.
+// the cost model. Values; main thread.
 #pragma once
 
 #include "src/trace/read/content.h"
@@ -7,7 +7,6 @@
 
 #include <cmath>
 #include <map>
-#include <set>
 #include <string>
 
 namespace autoamp::tool {
@@ -52,17 +51,5 @@ std::string ratioText(double ratio); // "1.18x", "0.53x, slower"
 // One line; "": unknown.
 std::string describeGain(const Gain &gain, bool isEmulated);
 Json toJson(const Gain &gain); // null: unknown
-
-// Totals of kept copies of converted operands (trace::WeightsInfo).
-struct WeightsSum {
-	std::set<std::string> how;
-	uint64_t served = 0, converted = 0, made = 0, recast = 0, givenUp = 0, bytes = 0;
-	std::map<std::string, uint64_t> reasons; // products whose operand was not kept, by reason
-
-	void add(const trace::RowInfo &row);
-	bool isEmpty() const { return how.empty() && reasons.empty(); }
-};
-std::string describeWeights(const WeightsSum &sum); // "": no product of these traces could use a kept copy
-Json toJson(const WeightsSum &sum);                 // null: likewise
 
 } // namespace autoamp::tool

@@ -97,13 +97,19 @@ autoamp export --type sqlite|perfetto|chrome|csv|jsonl|parquet -o OUT [--force] 
   time      CPU BLAS: measured time of the calls, conversions included
   gain      CPU BLAS: time in fp32 relative to the actual time; both are means of audited calls
             (AUTOAMP_AUDIT), multiplied by the number of calls
-  weights   CPU BLAS: products that used a kept copy of a converted operand
+  weights   conversions of operands that kept copies replaced (AUTOAMP_WEIGHTS), and why others ran:
+            weights_off (the settings keep no copies), too_small (less than 1 MiB; CPU: 256 KiB), batched,
+            unproven (not yet unchanged often enough), changes (changed too often), memory_budget (copies
+            use three quarters of AUTOAMP_MEMORY), stream_not_ready (another stream uses the copy),
+            capture_unready (captured before it was proven), strict_scaling (AUTOAMP_SCALING=strict)
   est       cost model: time of the calls unchanged ("est") and lowered ("est lowered")
   thread    a thread that begins after another one ended may share its line
   scaling   float16: rescale (a scale was changed), underflow (a sampled product, never
             a convolution, lost small elements; the next lines show the error and a remedy), overflow,
             nonfinite_input, mended and uncured (AUTOAMP_SCALING=strict), ... bfloat16: clamped (a finite
-            value became the largest finite bfloat16)
+            value became the largest finite bfloat16). Kept copies: made, recast (a changed weight was
+            converted again before the product), changed (a weight changed although AUTOAMP_WEIGHTS=frozen;
+            the product used old values), given_up (changes too often), refused (no memory for the copy)
   audited   calls whose error was measured (AUTOAMP_AUDIT), relative to the norm of the result
   recorded  with a capture range, a delay or a duration: recorded calls, of all calls
   lost      data that the trace does not contain; totals are exact unless the line reports otherwise

@@ -5,6 +5,7 @@
 #include "tools/autoamp/html_charts.h"
 #include "tools/autoamp/remarks.h"
 #include "tools/autoamp/timeline.h"
+#include "tools/autoamp/weights.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -33,6 +34,13 @@ constexpr struct Kind {
     {"scale_range", "range", "ranges", true, "No power of two brings all values into the range of float16."},
     {"nonfinite_input", "Inf or NaN", "Inf or NaN", true, "An operand contained Inf or NaN before the conversion."},
     {"clamped", "clamp", "clamps", true, "A finite value beyond the largest bfloat16 was replaced by it."},
+    {"made", "copy", "copies", false, "A converted copy of a weight was made. No action."},
+    {"recast", "recast", "recasts", false,
+     "A kept copy was converted again, because its weight had changed. No action."},
+    {"given_up", "copy given up", "copies given up", false, "The weight changes too often to keep a copy. No action."},
+    {"refused", "copy refused", "copies refused", false, "No memory for a copy: raise AUTOAMP_MEMORY."},
+    {"changed", "change", "changes", true,
+     "A weight changed although AUTOAMP_WEIGHTS=frozen; the product used its old values: set AUTOAMP_WEIGHTS=checked."},
 };
 
 Kind kindOf(const std::string &name)
@@ -97,6 +105,8 @@ std::vector<History> operandsOf(const Runs &runs)
 	std::map<std::string, int> named;
 	for (size_t run = 0; run < runs.size(); run++)
 		for (const auto &event : runs[run].scaler) {
+			if (isOfWeights(event.kind))
+				continue;
 			auto &history = operands[{run, event.site, event.operand}];
 			const auto *row = runs[run].row(event.row);
 			if (history.events == 0) { // sites of several callers or regions can have the same name

@@ -33,7 +33,8 @@ void writeJson(std::FILE *out, const Runs &runs, const Account &account, const L
 	                     {"eligible_flops", account.eligible.flops},
 	                     {"lowered_flops", account.lowered.flops},
 	                     {"gain", toJson(account.gain)},
-	                     {"weights", toJson(account.weights)}};
+	                     {"weights", toJson(account.weights)},
+	                     {"weights_estimate", toJson(account.weightsEstimate)}};
 	const auto known = [&](uint64_t number) { return account.hasKernels ? Json(number) : Json(); };
 	Json overhead = account.hasKernels ? Json::array() : Json();
 	for (const auto &each : account.overhead)

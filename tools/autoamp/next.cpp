@@ -284,6 +284,29 @@ Choice allowMore(const Facts &facts)
 	return most > 0 ? Choice(best) : Choice();
 }
 
+Choice keepWeights(const Facts &facts)
+{
+	const auto &estimate = facts.account.weightsEstimate;
+	if (!estimate.isLarge() || !facts.isLarge(estimate.savedNs()) ||
+	    estimate.savedNs() < facts.saving(Cause::strategy).ns)
+		return {};
+	return step("keep converted weights",
+	            fmt::format("{} of the conversions of operands of at least 1 MiB repeat",
+	                        share(double(estimate.repeated), double(estimate.compared))),
+	            facts.again({{"AUTOAMP_WEIGHTS", "checked"}}), estimate.savedNs(), "model");
+}
+
+Choice checkWeights(const Facts &facts)
+{
+	const auto &account = facts.account;
+	if (account.weights.changed > 0)
+		return step(
+		    "check weights before each product",
+		    fmt::format("weights of AUTOAMP_WEIGHTS=frozen changed ({})", plural(account.weights.changed, "event")),
+		    facts.again({{"AUTOAMP_WEIGHTS", "checked"}}));
+	return {};
+}
+
 Choice measure(const Facts &facts)
 {
 	const auto &account = facts.account;
@@ -331,8 +354,8 @@ Choice readMore(const Facts &facts)
 NextStep chooseNext(const Runs &runs, const Account &account, const Again &again, const std::string &report)
 {
 	const auto facts = factsOf(runs, account, again, report);
-	for (const auto choose :
-	     {whatIf, recordAgain, protectValues, raiseLevel, avoidLoss, chooseStrategy, dropRule, allowMore, measure})
+	for (const auto choose : {whatIf, recordAgain, protectValues, checkWeights, raiseLevel, avoidLoss, keepWeights,
+	                          chooseStrategy, dropRule, allowMore, measure})
 		if (auto next = choose(facts))
 			return *next;
 	return *readMore(facts);

@@ -381,8 +381,8 @@ std::vector<std::string> linesOf(const Runs &runs, const Account &account, const
 		lines.push_back(describeTimes(account));
 	if (auto gain = describeGain(account.gain, account.isEmulated); !gain.empty())
 		lines.push_back(std::move(gain));
-	if (auto weights = describeWeights(account.weights); !weights.empty())
-		lines.push_back(std::move(weights));
+	for (auto &line : describeKept(account))
+		lines.push_back(std::move(line));
 	if (const auto audits = describeAudits(runs); !audits.empty())
 		lines.push_back("audited: " + audits);
 	for (const auto &worry : scalerWarnings(account))

@@ -35,6 +35,18 @@ std::vector<std::string> shortages(const Account &account)
 	return lines;
 }
 
+std::vector<std::string> describeKept(const Account &account)
+{
+	std::string firstChanged;
+	for (const auto &sum : account.scaler)
+		if (sum.kind == "changed")
+			firstChanged = sum.example;
+	auto lines = weightWarnings(account.weights, account.memoryForWeights, firstChanged);
+	lines.insert(lines.begin(), {describeWeights(account.weights), describe(account.weightsEstimate)});
+	std::erase(lines, "");
+	return lines;
+}
+
 std::vector<std::string> scalerWarnings(const Account &account)
 {
 	static constexpr struct {

@@ -16,6 +16,8 @@ std::string scalerGap(const trace::Trace &run);
 std::vector<std::string> scalerGaps(const Runs &runs);
 // Lowered calls that used another strategy for lack of memory: one line per reason.
 std::vector<std::string> shortages(const Account &account);
+// Lines about kept copies: their use, missing memory, changed weights, and the benefit that copies would have had.
+std::vector<std::string> describeKept(const Account &account);
 // The kernels that the emulated device could not run, in one line; empty: none.
 std::string describeNotEmulated(const Account &account);
 

@@ -292,8 +292,8 @@ std::vector<std::string> remarks(const Runs &runs, const Account &account)
 	if (account.plans > 0)
 		lines.push_back(fmt::format("cuDNN plans built at first calls: {}, {:.0f} ms in total", count(account.plans),
 		                            account.planMs));
-	if (auto weights = describeWeights(account.weights); !weights.empty())
-		lines.push_back(std::move(weights));
+	for (auto &line : describeKept(account))
+		lines.push_back(std::move(line));
 	if (const auto audits = describeAudits(runs); !audits.empty())
 		lines.push_back("audited: " + audits);
 	if (const auto recorded = describeRecorded(runs); !recorded.empty())

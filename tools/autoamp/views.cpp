@@ -290,7 +290,7 @@ Sheet opsSheet(std::vector<OpsRow> list, const Account &account)
 		               {durations("unchanged (model)", "est_ns"), durations("best (model)", "est_best_ns")});
 	if (times == Times::kernels)
 		columns.push_back(durations("conversions", "cast_ns"));
-	if (!account.weights.isEmpty())
+	if (!account.weights.isOff())
 		columns.push_back({"kept copies", "weights", 'l', weightsOf});
 	columns.insert(columns.end(), {amounts("FLOP", "flops"), texts("op", "op")});
 	return Sheet::of(
@@ -410,7 +410,9 @@ Sheet scalerSitesSheet(const Runs &runs)
 	static constexpr const char *harmless[] = {"init", "rescale"};
 	std::stable_sort(totals.begin(), totals.end(), [](const Total &x, const Total &y) {
 		const auto isWorry = [](const Total &total) {
-			return std::find(std::begin(harmless), std::end(harmless), total.info.kind) == std::end(harmless);
+			const auto &kind = total.info.kind;
+			return isOfWeights(kind) ? kind == "changed"
+			                         : std::find(std::begin(harmless), std::end(harmless), kind) == std::end(harmless);
 		};
 		return std::pair(isWorry(x), x.info.count) > std::pair(isWorry(y), y.info.count);
 	});

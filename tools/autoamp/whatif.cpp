@@ -152,6 +152,26 @@ bool isSameModel(const trace::RowInfo &row, const policy::Decision &decision)
 	return decision.estimate > 0 && std::abs(decision.estimate - row.estNs) <= 0.01 * row.estNs;
 }
 
+// The time of a call with AUTOAMP_WEIGHTS=checked, for the rows whose operands were compared without it.
+void findChecked(trace::Trace &run, std::span<const char *const> entries, bool isModelSet)
+{
+	const auto recorded = optionsOf(run, {}, entries);
+	auto options = recorded;
+	options.weights = policy::Weights::checked;
+	for (auto &row : run.rows) {
+		const bool isCompared = std::any_of(row.weights.begin(), row.weights.end(), [](auto &weights) {
+			return weights.reason == "weights_off" && weights.compared > 0;
+		});
+		if (!isCompared || row.calls == 0)
+			continue;
+		const auto device = deviceOf(run, row, options, isModelSet);
+		const auto converted = decideAgain(row, device, recorded, entries),
+		           checked = decideAgain(row, device, options, entries);
+		if (converted && checked && isSameModel(row, *converted))
+			row.estCheckedNs = std::fmin(checked->estimateLowered, row.estLoweredNs);
+	}
+}
+
 } // namespace
 
 Settings settingsOf(const std::string &text)
@@ -185,16 +205,17 @@ Settings settingsOf(const std::string &text)
 void findBest(Runs &runs, std::span<const char *const> entries)
 {
 	for (auto &run : runs) {
+		const bool isModelSet = std::any_of(run.config.begin(), run.config.end(), [](const auto &each) {
+			return each.name == "AUTOAMP_GPU_MODEL" && each.origin == "--what-if";
+		});
 		policy::Options options;
 		bool isReadable = true;
 		try {
 			options = optionsOf(run, {{"AUTOAMP_STRATEGY", "auto"}}, entries, false);
+			findChecked(run, entries, isModelSet);
 		} catch (const Failure &) { // a setting of another version
 			isReadable = false;
 		}
-		const bool isModelSet = std::any_of(run.config.begin(), run.config.end(), [](const auto &each) {
-			return each.name == "AUTOAMP_GPU_MODEL" && each.origin == "--what-if";
-		});
 		for (auto &row : run.rows) {
 			if (!row.eligible || row.calls == 0 || std::isnan(row.estNs))
 				continue;

@@ -52,6 +52,7 @@ struct AuditInfo {
 struct WeightsInfo {
 	std::string how, reason; // reason: why the operand is not kept; "": it is
 	uint64_t served = 0, converted = 0, made = 0, recast = 0, givenUp = 0, bytes = 0;
+	uint64_t changed = 0, refused = 0, compared = 0, repeated = 0; // 0 in older traces
 };
 
 struct RowInfo {
@@ -68,6 +69,7 @@ struct RowInfo {
 	double estNs, estLoweredNs; // NaN: unknown
 	// The same with the best strategy, and the precision of that strategy. A report adds both; NaN and "": unknown.
 	double estBestNs = NAN;
+	double estCheckedNs = NAN; // a call with AUTOAMP_WEIGHTS=checked; only if the row has fingerprints of weights_off
 	std::string bestPrecision;
 	uint64_t calls = 0, captured = 0;
 	double hostNs = 0;

@@ -190,7 +190,7 @@ struct Trace::Loader {
 		case RecordType::audit:
 			return readAs<AuditRecord>(record, at);
 		case RecordType::weights:
-			return readAs<WeightsRecord>(record, at);
+			return readAs<ComparedWeightsRecord>(record, at) || readAs<WeightsRecord>(record, at);
 		case RecordType::gradientCause:
 			return readAs<GradientCauseRecord>(record, at);
 		case RecordType::padding:
@@ -285,6 +285,15 @@ struct Trace::Loader {
 		weights[record.row].push_back({text(record.how), text(record.reason), record.served.load(),
 		                               record.converted.load(), record.made.load(), record.recast.load(),
 		                               record.givenUp.load(), record.bytes.load()});
+		return true;
+	}
+
+	bool read(const ComparedWeightsRecord &record)
+	{
+		read(static_cast<const WeightsRecord &>(record));
+		WeightsInfo &info = weights[record.row].back();
+		info.changed = record.changed.load(), info.refused = record.refused.load();
+		info.compared = record.compared.load(), info.repeated = record.repeated.load();
 		return true;
 	}
 

@@ -39,7 +39,7 @@ struct Row {
 using RowId = uint32_t; // 0: no row. Valid for the life of the process, in forked children too.
 
 struct ScalerEvent {
-	const char *kind = nullptr; // init, rescale, underflow, scale_range, overflow, nonfinite_input, clamped
+	const char *kind = nullptr; // docs/reports.md lists them
 	RowId row = 0;              // row of the event's site
 	char operand = 'A';
 	float exponentBefore = 0, exponentAfter = 0; // log2 of the scale; NaN: unknown
@@ -64,10 +64,11 @@ struct AuditResult {
 // Events of kept operands since the last report of this row, `how` and `reason` (WeightsRecord).
 struct WeightCounts {
 	RowId row = 0;
-	const char *how = nullptr;    // watched, fingerprint, frozen; null: not kept
+	const char *how = nullptr;    // checked, frozen, watched, fingerprint; null: not kept
 	const char *reason = nullptr; // why the operand is not kept; null: it is
 	uint64_t served = 0, converted = 0, made = 0, recast = 0, givenUp = 0;
-	uint64_t bytes = 0; // memory of the copies now; the record has the largest value
+	uint64_t changed = 0, refused = 0, compared = 0, repeated = 0; // as in ComparedWeightsRecord
+	uint64_t bytes = 0; // size of the copy that was used, made, given up or refused
 };
 
 // A gradient scaler of the program. The first three fields identify it.

@@ -16,22 +16,30 @@ void Weights::add(const WeightCounts &counts)
 		texts_.write(known->how);
 		texts_.write(known->reason);
 		rows_.write(known->row);
-		known->record = records_.append<WeightsRecord>(RecordType::weights);
+		known->record = records_.append<ComparedWeightsRecord>(RecordType::weights);
 		if (!known->record)
 			return;
 		known->record->row = known->row;
 		known->record->how = known->how;
 		known->record->reason = known->reason;
 		records_.commit();
+		known->bytes = 0; // a forked child has no copies
 		known->written = records_.generation();
 	}
-	WeightsRecord &record = *known->record;
+	ComparedWeightsRecord &record = *known->record;
 	trace::add(record.served, counts.served);
 	trace::add(record.converted, counts.converted);
 	trace::add(record.made, counts.made);
 	trace::add(record.recast, counts.recast);
 	trace::add(record.givenUp, counts.givenUp);
-	record.bytes.store(std::max(record.bytes.load(std::memory_order_relaxed), counts.bytes), std::memory_order_relaxed);
+	trace::add(record.changed, counts.changed);
+	trace::add(record.refused, counts.refused);
+	trace::add(record.compared, counts.compared);
+	trace::add(record.repeated, counts.repeated);
+	known->bytes += (counts.made + counts.refused) * counts.bytes;
+	known->bytes -= std::min(known->bytes, counts.givenUp * counts.bytes);
+	const uint64_t bytes = std::max({record.bytes.load(std::memory_order_relaxed), known->bytes, counts.bytes});
+	record.bytes.store(bytes, std::memory_order_relaxed);
 }
 
 } // namespace autoamp::trace

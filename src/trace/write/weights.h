@@ -18,7 +18,8 @@ public:
 private:
 	struct Known {
 		uint32_t row, how, reason, written;
-		WeightsRecord *record;
+		uint64_t bytes; // memory of the copies now
+		ComparedWeightsRecord *record;
 	};
 	Records &records_;
 	base::Arena &arena_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <span>
 #include <string>
@@ -262,6 +263,43 @@ void write(const std::string &scenario, int number)
 		recorder.weights({.row = first, .reason = "changes", .converted = 8});
 		recorder.weights({.row = first, .reason = "busy"}); // the call then ran unchanged
 		call(lane, onCpu(product("lowered", "white_list", 512)), 100);
+	} else if (scenario == "kept") { // a GPU whose calls keep copies; the argument: products with a changed weight
+		const RowId first = call(lane, product("lowered", "white_list", 1024), 300);
+		const RowId second = call(lane, product("lowered", "white_list", 512), 100);
+		recorder.weights({.row = first, .how = "checked", .made = 1, .bytes = 3 << 20});
+		recorder.weights({.row = first, .how = "checked", .made = 1, .bytes = 3 << 20});
+		recorder.weights(
+		    {.row = first, .how = "checked", .served = 290, .converted = 2, .recast = 3, .bytes = 3 << 20});
+		recorder.weights({.row = first, .reason = "unproven", .converted = 8, .compared = 8, .repeated = 6});
+		for (int i = 0; i < 2; i++)
+			recorder.weights(
+			    {.row = second, .reason = "memory_budget", .converted = 1, .refused = 1, .bytes = 1 << 20});
+		recorder.weights({.row = second, .reason = "memory_budget", .converted = 98});
+		for (const char *kind : {"made", "recast", "given_up", "refused"})
+			recorder.scaler(
+			    {.kind = kind, .row = first, .operand = 'B', .exponentBefore = NAN, .exponentAfter = NAN, .amax = NAN});
+		if (number > 0) {
+			recorder.weights({.row = second, .how = "frozen", .changed = static_cast<uint64_t>(number)});
+			recorder.scaler({.kind = "changed",
+			                 .row = second,
+			                 .operand = 'A',
+			                 .exponentBefore = NAN,
+			                 .exponentAfter = NAN,
+			                 .amax = NAN,
+			                 .count = static_cast<uint64_t>(number)});
+		}
+	} else if (scenario == "repeats") { // EST: estimates of the model; the argument: equal conversions of B, in percent
+		recorder.property("config", "AUTOAMP_STRATEGY", "cast", "environment");
+		Row row = product("lowered", "white_list", 4096);
+		row.m = 64, row.transa = 'N';
+		if (std::sscanf(std::getenv("EST"), "%f %f", &row.estNs, &row.estLoweredNs) != 2)
+			std::exit(9);
+		const RowId id = call(lane, row, 1000);
+		recorder.weights({.row = id,
+		                  .reason = "weights_off",
+		                  .converted = 2000,
+		                  .compared = 2000,
+		                  .repeated = static_cast<uint64_t>(10 * number)});
 	} else if (scenario == "costs") { // the argument: the setting that costs time; 4 and 5: hardly any
 		static constexpr struct {
 			const char *variable, *value, *decision, *reason;
