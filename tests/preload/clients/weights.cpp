@@ -12,11 +12,11 @@ using namespace client;
 
 namespace {
 
-constexpr double worst = 4e-3;         // for the least exact type in which a product may be computed
-constexpr int64_t edge = 512;          // edge * edge floats are 1 MiB
-constexpr int warming = 8;             // products that prove a weight, and some that use the copy
-constexpr int afterDense = 4;          // products after a dense change
-constexpr int afterSparse = 64 + 2;    // after another one: the sample visits all elements in 64 products
+constexpr double worst = 4e-3;      // for the least exact type in which a product may be computed
+constexpr int64_t edge = 512;       // edge * edge floats are 1 MiB
+constexpr int warming = 8;          // products that prove a weight, and some that use the copy
+constexpr int afterDense = 4;       // products after a dense change
+constexpr int afterSparse = 64 + 2; // after another one: the sample visits all elements in 64 products
 constexpr auto captureMode = cudaStreamCaptureModeRelaxed;
 
 PointerCache copyOf;
@@ -85,23 +85,16 @@ public:
 		std::vector<float *> others;
 		CHECK(cudaDeviceSynchronize());
 		CHECK(cudaFree(memory_));
-		for (int attempt = 0; attempt < 200; attempt++) {
-			allocate();
-			if (memory_ == old)
-				break;
-			// The emulated device reuses an address after 16 more frees. Some of the memory stays allocated, because the
-			// device may return another free address each time.
-			if (attempt % 40 == 39)
-				others.push_back(memory_);
-			else
-				CHECK(cudaFree(memory_));
+		for (int i = 0; i < 20; i++) { // the emulated device reuses an address after 16 more frees
+			void *other = nullptr;
+			CHECK(cudaMalloc(&other, 1));
+			CHECK(cudaFree(other));
 		}
+		for (allocate(); memory_ != old && others.size() < 64; allocate())
+			others.push_back(memory_);
 		for (float *const other : others)
 			CHECK(cudaFree(other));
-		if (memory_ == old)
-			return true;
-		allocate();
-		return false;
+		return memory_ == old;
 	}
 	void release() { memory_ = nullptr; } // the memory is gone, or belongs to somebody else
 	void lend(void *memory)
@@ -173,9 +166,11 @@ public:
 		if (use.isLt)
 			enqueueLt(session, W, alpha, beta, op);
 		else if (use.isB)
-			CHECK(cublasSgemm(session.handle, CUBLAS_OP_N, op, m, n, k, alpha, x_.data(), m, W, ld, beta, c_.data(), m));
+			CHECK(
+			    cublasSgemm(session.handle, CUBLAS_OP_N, op, m, n, k, alpha, x_.data(), m, W, ld, beta, c_.data(), m));
 		else
-			CHECK(cublasSgemm(session.handle, op, CUBLAS_OP_N, m, n, k, alpha, W, ld, x_.data(), k, beta, c_.data(), m));
+			CHECK(
+			    cublasSgemm(session.handle, op, CUBLAS_OP_N, m, n, k, alpha, W, ld, x_.data(), k, beta, c_.data(), m));
 	}
 	uint64_t bits()
 	{
@@ -360,11 +355,13 @@ const Edit edits[] = {
     {"half_of_row", false, [](Weight &w, Content &c) { block(w, c, 33, 0, 1, w.columns / 2); }},
     {"block", false, [](Weight &w, Content &c) { block(w, c, 100, 200, 64, 64); }},
     {"block_of_tall", true, [](Weight &w, Content &c) { block(w, c, 1000, 100, 64, 64); }, tall, wide},
-    {"diagonal", false, [](Weight &w, Content &c) {
+    {"diagonal", false,
+     [](Weight &w, Content &c) {
 	     for (int64_t i = 0; i < std::min(w.rows, w.columns); i++)
 		     c[w.index(i, i)] += 5;
      }},
-    {"lora", true, [](Weight &w, Content &c) {
+    {"lora", true,
+     [](Weight &w, Content &c) {
 	     for (int64_t j = 0; j < w.columns; j++)
 		     for (int64_t i = 0; i < w.rows; i++)
 			     c[w.index(i, j)] += static_cast<float>((i % 3 + 1) * (j % 2 ? 1 : -1));
@@ -436,6 +433,17 @@ void freed(int number, Line &line)
 {
 	Session session;
 	Weight weight(depthOf(number), edge);
+	// Between two other allocations, so that the freed range is not joined with another one.
+	std::array<void *, 16> blocks = {};
+	for (void *&block : blocks)
+		CHECK(cudaMalloc(&block, weight.count * sizeof(float)));
+	std::sort(blocks.begin(), blocks.end());
+	const auto distance = [&](size_t i) { return static_cast<char *>(blocks[i + 1]) - static_cast<char *>(blocks[i]); };
+	size_t nearest = 0;
+	for (size_t i = 0; i + 2 < blocks.size(); i++)
+		if (std::max(distance(i), distance(i + 1)) < std::max(distance(nearest), distance(nearest + 1)))
+			nearest = i;
+	weight.lend(std::exchange(blocks[nearest + 1], nullptr));
 	Product product(weight, {});
 	for (int i = 0; i < warming; i++)
 		product.runAndJudge(session);
@@ -445,6 +453,8 @@ void freed(int number, Line &line)
 		for (int i = 0; i < afterDense; i++)
 			product.runAndJudge(session);
 	}
+	for (void *const block : blocks)
+		CHECK(cudaFree(block));
 	product.describe(line);
 	weight.history.put(line);
 }
@@ -463,8 +473,8 @@ void merged(Session &session, Weight &weight, Product &, int turn)
 	for (int64_t j = 0; j < weight.columns; j++)
 		for (int64_t i = 0; i < weight.rows; i++)
 			for (int64_t l = 0; l < rank; l++)
-				next[weight.index(i, j)] += left[static_cast<size_t>(l * weight.rows + i)] *
-				                            right[static_cast<size_t>(l * weight.columns + j)];
+				next[weight.index(i, j)] +=
+				    left[static_cast<size_t>(l * weight.rows + i)] * right[static_cast<size_t>(l * weight.columns + j)];
 	weight.history.replace(std::move(next), true);
 	const float one = 1;
 	const int rows = static_cast<int>(weight.rows), columns = static_cast<int>(weight.columns);
@@ -709,8 +719,8 @@ void replayedBranches(int number, Line &line)
 	line.put("copies", 4);
 }
 
-// The executable graph of one weight is updated to that of another one, whose graph is destroyed. Then products take the
-// memory that is free.
+// The executable graph of one weight is updated to that of another one, whose graph is destroyed. Then products take
+// the memory that is free.
 void updatedGraph(int number, Line &line)
 {
 	Session session, other;
@@ -824,9 +834,12 @@ void fuzz(uint64_t seed, Line &line)
 	struct Shape {
 		int64_t rows, columns, pad;
 	};
-	constexpr Shape shapes[] = {{512, 512, 0}, {520, 512, 3}, {1024, 260, 0}, {260, 1024, 1}, {4096, 64, 8}, {33, 8192, 0}};
+	constexpr Shape shapes[] = {{512, 512, 0},  {520, 512, 3}, {1024, 260, 0},
+	                            {260, 1024, 1}, {4096, 64, 8}, {33, 8192, 0}};
 	Random random(seed);
-	const auto below = [&](int64_t limit) { return static_cast<int64_t>(random.uniform() * static_cast<double>(limit)); };
+	const auto below = [&](int64_t limit) {
+		return static_cast<int64_t>(random.uniform() * static_cast<double>(limit));
+	};
 	Session session;
 	const int64_t shift = static_cast<int64_t>(seed) % 2;
 	std::vector<std::unique_ptr<Weight>> weights;
@@ -837,11 +850,14 @@ void fuzz(uint64_t seed, Line &line)
 		                                           static_cast<size_t>(shift)));
 		std::vector<std::unique_ptr<Product>> those;
 		for (int way = 0; way < 4; way++)
-			those.push_back(std::make_unique<Product>(
-			    *weights.back(),
-			    Use{.isB = way / 2 == 1, .isTransposed = way % 2 == 1, .inputs = 1 + below(5), .alpha = way == 1 ? -2.0f : 1.0f,
-			        .beta = way == 2 ? 3.0f : 0.0f, .hasDeviceScalars = way == 3},
-			    seed + static_cast<uint64_t>(way)));
+			those.push_back(std::make_unique<Product>(*weights.back(),
+			                                          Use{.isB = way / 2 == 1,
+			                                              .isTransposed = way % 2 == 1,
+			                                              .inputs = 1 + below(5),
+			                                              .alpha = way == 1 ? -2.0f : 1.0f,
+			                                              .beta = way == 2 ? 3.0f : 0.0f,
+			                                              .hasDeviceScalars = way == 3},
+			                                          seed + static_cast<uint64_t>(way)));
 		uses.push_back(std::move(those));
 	}
 	uses[0][1]->describe(line);
@@ -933,12 +949,15 @@ void mixed(int number, Line &line)
 	std::vector<std::unique_ptr<Product>> products;
 	for (const int64_t inputs : {64, 1, 17})
 		for (int way = 0; way < 8; way++)
-			products.push_back(std::make_unique<Product>(
-			    weight,
-			    Use{.isB = (way & 1) && way != 5 && way != 7, .isTransposed = (way & 2) != 0, .inputs = inputs,
-			        .alpha = way & 4 ? -1.5f : 1.0f, .beta = way & 1 ? 0.5f : 0.0f, .hasDeviceScalars = (way & 4) != 0,
-			        .isLt = way == 5 || way == 7},
-			    static_cast<uint64_t>(40 + way), Data::gaussians));
+			products.push_back(std::make_unique<Product>(weight,
+			                                             Use{.isB = (way & 1) && way != 5 && way != 7,
+			                                                 .isTransposed = (way & 2) != 0,
+			                                                 .inputs = inputs,
+			                                                 .alpha = way & 4 ? -1.5f : 1.0f,
+			                                                 .beta = way & 1 ? 0.5f : 0.0f,
+			                                                 .hasDeviceScalars = (way & 4) != 0,
+			                                                 .isLt = way == 5 || way == 7},
+			                                             static_cast<uint64_t>(40 + way), Data::gaussians));
 	for (int round = 0; round < 2; round++)
 		for (const auto &product : products) {
 			product->run(session);
@@ -1159,9 +1178,9 @@ std::vector<Case> allCases()
 		int turns, between;
 	};
 	const Row several[] = {
-	    {"change.training", stepped, 10, 1},     {"change.training_by_two", stepped, 6, 2},
-	    {"change.reused", reused, 3, afterDense},
-	    {"change.merged", merged, 2, afterDense}, {"change.seldom", stepped, 2, 70},
+	    {"change.training", stepped, 10, 1},      {"change.training_by_two", stepped, 6, 2},
+	    {"change.reused", reused, 3, afterDense}, {"change.merged", merged, 2, afterDense},
+	    {"change.seldom", stepped, 2, 70},
 	};
 	for (const Row &row : several)
 		add(row.name, [row](int of, Line &line) { acts(row.act, row.turns, row.between, of, line); });
