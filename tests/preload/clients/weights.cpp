@@ -96,7 +96,7 @@ public:
 			CHECK(cudaFree(other));
 		return memory_ == old;
 	}
-	void release() { memory_ = nullptr; } // the memory is gone, or belongs to somebody else
+	void release() { memory_ = nullptr; } // the memory was freed, or another object frees it
 	void lend(void *memory)
 	{
 		CHECK(cudaFree(std::exchange(memory_, static_cast<float *>(memory))));
@@ -146,7 +146,7 @@ public:
 		scalars_[0] = use.alpha, scalars_[1] = use.beta;
 		x_.upload(), c_.upload(), bias_.upload(), scalars_.upload();
 	}
-	// Of a product with beta, the result has to be reset before.
+	// Needed before each product with beta.
 	void reset()
 	{
 		for (size_t i = 0; i < c_.size(); i++)
@@ -198,7 +198,7 @@ public:
 		run(session);
 		judge();
 	}
-	// Of the product of the present content.
+	// Relative to the product with the present content, in fp64.
 	double error()
 	{
 		c_.download();
@@ -645,7 +645,8 @@ void replayed(int number, Line &line)
 {
 	Session session;
 	const Workspace workspace(session);
-	Weight weight(depthOf(number), edge);
+	Weight weight(depthOf(number), edge), other(depthOf(number), edge + 16, 2);
+	Product filler(other, {.inputs = 3});
 	Product products[] = {{weight, {}}, {weight, {.inputs = 1}}, {weight, {.isTransposed = false, .inputs = 2}}};
 	for (int i = 0; i < warming; i++)
 		products[0].runAndJudge(session);
@@ -664,7 +665,9 @@ void replayed(int number, Line &line)
 				product.judge();
 		}
 		weight.change([](Content &content) { scaleBy(content, 0x1p-20f); }, true, session.stream);
-		products[0].runAndJudge(session); // its copy has missed the changes of the replays
+		products[0].runAndJudge(session);                          // its copy has missed the changes of the replays
+		std::this_thread::sleep_for(std::chrono::milliseconds(2)); // destructors run some time later
+		filler.runAndJudge(session);                               // may use the memory of the destroyed graph
 	}
 	products[0].describe(line);
 	weight.history.put(line);
@@ -1032,7 +1035,7 @@ void squareChanges(int number, Line &line)
 		CHECK(cublasSgemm(session.handle, CUBLAS_OP_N, CUBLAS_OP_T, n, n, n, &alpha, W, n, W, n, &beta, c.data(), n));
 		CHECK(cudaStreamSynchronize(session.stream));
 		c.download();
-		Content result(3); // of three rows with themselves
+		Content result(3); // the products of three rows with themselves
 		for (size_t row = 0; row < 3; row++)
 			result[row] = c[row * static_cast<size_t>(n) + row];
 		weight.history.judge(result, [&](const Content &content) {
@@ -1116,6 +1119,28 @@ void concurrent(bool isThreaded, int number, Line &line)
 	bits.put(*products[0]);
 }
 
+// Dense changes of the magnitude and of the largest element, which select the exponent of a float16 copy.
+void rescaled(int number, Line &line)
+{
+	Session session;
+	Bits bits(line);
+	Weight weight(depthOf(number), edge, 12, Data::gaussians);
+	Product product(weight, {}, 90, Data::gaussians);
+	for (const float factor : {1.0f, 3.0f, 0x1p5f, 0x1p-30f, 0.7f, 0x1p40f, 5.0f}) {
+		weight.change(
+		    [&](Content &content) {
+			    scaleBy(content, factor);
+			    content[weight.index(99, 99)] *= factor == 5 ? 300.0f : 1.0f;
+		    },
+		    true, session.stream);
+		for (int i = 0; i < warming; i++) {
+			product.run(session);
+			bits.add(product, i == 0);
+		}
+	}
+	bits.put(product);
+}
+
 void sameOnDevices(int number, Line &line)
 {
 	int count = 0;
@@ -1139,7 +1164,7 @@ void sameOnDevices(int number, Line &line)
 std::vector<Case> allCases()
 {
 	std::vector<Case> cases;
-	int number = 0; // of the case: a shape is used by one case only
+	int number = 0; // selects the shape: each case has its own one
 	const auto add = [&](const std::string &name, auto run) {
 		number++;
 		cases.push_back({name, [run, number](Line &line) { run(number, line); }});
@@ -1170,6 +1195,7 @@ std::vector<Case> allCases()
 	add("same.threads", [](int of, Line &line) { concurrent(true, of, line); });
 	add("same.streams", [](int of, Line &line) { concurrent(false, of, line); });
 	add("same.devices", sameOnDevices);
+	add("rescaled", rescaled);
 	for (const Edit &edit : edits)
 		add(std::string("change.") + edit.name, [&edit](int of, Line &line) { edited(edit, of, line); });
 	struct Row {
