@@ -119,6 +119,15 @@ class Same:
             self.assertIn("memory_budget", {reason for row in result.rows() for reason in row["weights"]["reasons"]})
 
 
+    def test_changed_weights(self):
+        """The bits do not depend on the contents that a weight had before."""
+        off, checked = (run(PROGRAM, "rescaled", **self.way.variables, WEIGHTS=mode) for mode in ("off", "checked"))
+        self.assertFine(off)
+        self.assertFine(checked)
+        self.assertEqual(checked.bits(), off.bits())
+        self.assertGreater(weights_of(checked.rows())["recast"], 0)
+
+
 class SameHalf(Same, runner.Test):
     way = CAST_HALF
 

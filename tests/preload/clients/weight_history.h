@@ -1,6 +1,6 @@
-// The contents that a weight had, and the control of the tests: a cache of converted weights that is keyed by address only.
-// Contents are small integers times one power of two. Their products are exact in each type and in each order of the sum,
-// so that a result shows which content it was computed from.
+// The contents that a weight had, and the control of the tests: a cache of converted weights that is keyed by address
+// only. Contents are small integers times one power of two. Their products are exact in each type and in each order of
+// the sum, so that a result shows which content it was computed from.
 #pragma once
 
 #include "harness.h"
@@ -25,7 +25,10 @@ inline bool isSame(float x, float y)
 class History
 {
 public:
-	explicit History(Content first) { versions_.push_back({std::make_shared<const Content>(std::move(first)), 0, true}); }
+	explicit History(Content first)
+	{
+		versions_.push_back({std::make_shared<const Content>(std::move(first)), 0, true});
+	}
 
 	const Content &now() const { return *versions_.back().content; }
 	// isDense: so many elements differ that each sample of the weight contains one of them.
@@ -57,8 +60,8 @@ public:
 		}
 		unknown_++;
 	}
-	// products; changes; `stale`: products of an older content; `late`: most products, in a row, from a change to the end
-	// of its effect; `late_dense`: the same for dense changes; `last`: age of the last product's content.
+	// products; changes; `stale`: products of an older content; `late`: most products, in a row, from a change to the
+	// end of its effect; `late_dense`: the same for dense changes; `last`: age of the last product's content.
 	void put(Line &line) const
 	{
 		line.put("products", products_).put("changes", changes_).put("stale", stale_).put("late", late_);
@@ -78,8 +81,8 @@ private:
 	long long products_ = 0, changes_ = 0, stale_ = 0, late_ = 0, lateDense_ = 0, last_ = 0, unknown_ = 0;
 };
 
-// The control, if the variable CONTROL is set: a weight is rounded to bfloat16 once, and its copy is used for as long as
-// the address and the shape are the same.
+// The control, if the variable CONTROL is set: a weight is rounded to bfloat16 once, and its copy is used for as long
+// as the address and the shape are the same.
 class PointerCache
 {
 public:

@@ -12,11 +12,11 @@ using namespace client;
 
 namespace {
 
-constexpr double worst = 4e-3;         // for the least exact type in which a product may be computed
-constexpr int64_t edge = 512;          // edge * edge floats are 1 MiB
-constexpr int warming = 8;             // products that prove a weight, and some that use the copy
-constexpr int afterDense = 4;          // products after a dense change
-constexpr int afterSparse = 64 + 2;    // after another one: the sample visits all elements in 64 products
+constexpr double worst = 4e-3;      // for the least exact type in which a product may be computed
+constexpr int64_t edge = 512;       // edge * edge floats are 1 MiB
+constexpr int warming = 8;          // products that prove a weight, and some that use the copy
+constexpr int afterDense = 4;       // products after a dense change
+constexpr int afterSparse = 64 + 2; // after another one: the sample visits all elements in 64 products
 constexpr auto captureMode = cudaStreamCaptureModeRelaxed;
 
 PointerCache copyOf;
@@ -85,25 +85,18 @@ public:
 		std::vector<float *> others;
 		CHECK(cudaDeviceSynchronize());
 		CHECK(cudaFree(memory_));
-		for (int attempt = 0; attempt < 200; attempt++) {
-			allocate();
-			if (memory_ == old)
-				break;
-			// The emulated device reuses an address after 16 more frees. Some of the memory stays allocated, because the
-			// device may return another free address each time.
-			if (attempt % 40 == 39)
-				others.push_back(memory_);
-			else
-				CHECK(cudaFree(memory_));
+		for (int i = 0; i < 20; i++) { // the emulated device reuses an address after 16 more frees
+			void *other = nullptr;
+			CHECK(cudaMalloc(&other, 1));
+			CHECK(cudaFree(other));
 		}
+		for (allocate(); memory_ != old && others.size() < 64; allocate())
+			others.push_back(memory_);
 		for (float *const other : others)
 			CHECK(cudaFree(other));
-		if (memory_ == old)
-			return true;
-		allocate();
-		return false;
+		return memory_ == old;
 	}
-	void release() { memory_ = nullptr; } // the memory is gone, or belongs to somebody else
+	void release() { memory_ = nullptr; } // the memory was freed, or another object frees it
 	void lend(void *memory)
 	{
 		CHECK(cudaFree(std::exchange(memory_, static_cast<float *>(memory))));
@@ -153,7 +146,7 @@ public:
 		scalars_[0] = use.alpha, scalars_[1] = use.beta;
 		x_.upload(), c_.upload(), bias_.upload(), scalars_.upload();
 	}
-	// Of a product with beta, the result has to be reset before.
+	// Needed before each product with beta.
 	void reset()
 	{
 		for (size_t i = 0; i < c_.size(); i++)
@@ -173,9 +166,11 @@ public:
 		if (use.isLt)
 			enqueueLt(session, W, alpha, beta, op);
 		else if (use.isB)
-			CHECK(cublasSgemm(session.handle, CUBLAS_OP_N, op, m, n, k, alpha, x_.data(), m, W, ld, beta, c_.data(), m));
+			CHECK(
+			    cublasSgemm(session.handle, CUBLAS_OP_N, op, m, n, k, alpha, x_.data(), m, W, ld, beta, c_.data(), m));
 		else
-			CHECK(cublasSgemm(session.handle, op, CUBLAS_OP_N, m, n, k, alpha, W, ld, x_.data(), k, beta, c_.data(), m));
+			CHECK(
+			    cublasSgemm(session.handle, op, CUBLAS_OP_N, m, n, k, alpha, W, ld, x_.data(), k, beta, c_.data(), m));
 	}
 	uint64_t bits()
 	{
@@ -203,7 +198,7 @@ public:
 		run(session);
 		judge();
 	}
-	// Of the product of the present content.
+	// Relative to the product with the present content, in fp64.
 	double error()
 	{
 		c_.download();
@@ -360,11 +355,13 @@ const Edit edits[] = {
     {"half_of_row", false, [](Weight &w, Content &c) { block(w, c, 33, 0, 1, w.columns / 2); }},
     {"block", false, [](Weight &w, Content &c) { block(w, c, 100, 200, 64, 64); }},
     {"block_of_tall", true, [](Weight &w, Content &c) { block(w, c, 1000, 100, 64, 64); }, tall, wide},
-    {"diagonal", false, [](Weight &w, Content &c) {
+    {"diagonal", false,
+     [](Weight &w, Content &c) {
 	     for (int64_t i = 0; i < std::min(w.rows, w.columns); i++)
 		     c[w.index(i, i)] += 5;
      }},
-    {"lora", true, [](Weight &w, Content &c) {
+    {"lora", true,
+     [](Weight &w, Content &c) {
 	     for (int64_t j = 0; j < w.columns; j++)
 		     for (int64_t i = 0; i < w.rows; i++)
 			     c[w.index(i, j)] += static_cast<float>((i % 3 + 1) * (j % 2 ? 1 : -1));
@@ -436,6 +433,17 @@ void freed(int number, Line &line)
 {
 	Session session;
 	Weight weight(depthOf(number), edge);
+	// Between two other allocations, so that the freed range is not joined with another one.
+	std::array<void *, 16> blocks = {};
+	for (void *&block : blocks)
+		CHECK(cudaMalloc(&block, weight.count * sizeof(float)));
+	std::sort(blocks.begin(), blocks.end());
+	const auto distance = [&](size_t i) { return static_cast<char *>(blocks[i + 1]) - static_cast<char *>(blocks[i]); };
+	size_t nearest = 0;
+	for (size_t i = 0; i + 2 < blocks.size(); i++)
+		if (std::max(distance(i), distance(i + 1)) < std::max(distance(nearest), distance(nearest + 1)))
+			nearest = i;
+	weight.lend(std::exchange(blocks[nearest + 1], nullptr));
 	Product product(weight, {});
 	for (int i = 0; i < warming; i++)
 		product.runAndJudge(session);
@@ -445,6 +453,8 @@ void freed(int number, Line &line)
 		for (int i = 0; i < afterDense; i++)
 			product.runAndJudge(session);
 	}
+	for (void *const block : blocks)
+		CHECK(cudaFree(block));
 	product.describe(line);
 	weight.history.put(line);
 }
@@ -463,8 +473,8 @@ void merged(Session &session, Weight &weight, Product &, int turn)
 	for (int64_t j = 0; j < weight.columns; j++)
 		for (int64_t i = 0; i < weight.rows; i++)
 			for (int64_t l = 0; l < rank; l++)
-				next[weight.index(i, j)] += left[static_cast<size_t>(l * weight.rows + i)] *
-				                            right[static_cast<size_t>(l * weight.columns + j)];
+				next[weight.index(i, j)] +=
+				    left[static_cast<size_t>(l * weight.rows + i)] * right[static_cast<size_t>(l * weight.columns + j)];
 	weight.history.replace(std::move(next), true);
 	const float one = 1;
 	const int rows = static_cast<int>(weight.rows), columns = static_cast<int>(weight.columns);
@@ -635,7 +645,8 @@ void replayed(int number, Line &line)
 {
 	Session session;
 	const Workspace workspace(session);
-	Weight weight(depthOf(number), edge);
+	Weight weight(depthOf(number), edge), other(depthOf(number), edge + 16, 2);
+	Product filler(other, {.inputs = 3});
 	Product products[] = {{weight, {}}, {weight, {.inputs = 1}}, {weight, {.isTransposed = false, .inputs = 2}}};
 	for (int i = 0; i < warming; i++)
 		products[0].runAndJudge(session);
@@ -654,7 +665,9 @@ void replayed(int number, Line &line)
 				product.judge();
 		}
 		weight.change([](Content &content) { scaleBy(content, 0x1p-20f); }, true, session.stream);
-		products[0].runAndJudge(session); // its copy has missed the changes of the replays
+		products[0].runAndJudge(session);                          // its copy has missed the changes of the replays
+		std::this_thread::sleep_for(std::chrono::milliseconds(2)); // destructors run some time later
+		filler.runAndJudge(session);                               // may use the memory of the destroyed graph
 	}
 	products[0].describe(line);
 	weight.history.put(line);
@@ -709,8 +722,8 @@ void replayedBranches(int number, Line &line)
 	line.put("copies", 4);
 }
 
-// The executable graph of one weight is updated to that of another one, whose graph is destroyed. Then products take the
-// memory that is free.
+// The executable graph of one weight is updated to that of another one, whose graph is destroyed. Then products take
+// the memory that is free.
 void updatedGraph(int number, Line &line)
 {
 	Session session, other;
@@ -824,9 +837,12 @@ void fuzz(uint64_t seed, Line &line)
 	struct Shape {
 		int64_t rows, columns, pad;
 	};
-	constexpr Shape shapes[] = {{512, 512, 0}, {520, 512, 3}, {1024, 260, 0}, {260, 1024, 1}, {4096, 64, 8}, {33, 8192, 0}};
+	constexpr Shape shapes[] = {{512, 512, 0},  {520, 512, 3}, {1024, 260, 0},
+	                            {260, 1024, 1}, {4096, 64, 8}, {33, 8192, 0}};
 	Random random(seed);
-	const auto below = [&](int64_t limit) { return static_cast<int64_t>(random.uniform() * static_cast<double>(limit)); };
+	const auto below = [&](int64_t limit) {
+		return static_cast<int64_t>(random.uniform() * static_cast<double>(limit));
+	};
 	Session session;
 	const int64_t shift = static_cast<int64_t>(seed) % 2;
 	std::vector<std::unique_ptr<Weight>> weights;
@@ -837,11 +853,14 @@ void fuzz(uint64_t seed, Line &line)
 		                                           static_cast<size_t>(shift)));
 		std::vector<std::unique_ptr<Product>> those;
 		for (int way = 0; way < 4; way++)
-			those.push_back(std::make_unique<Product>(
-			    *weights.back(),
-			    Use{.isB = way / 2 == 1, .isTransposed = way % 2 == 1, .inputs = 1 + below(5), .alpha = way == 1 ? -2.0f : 1.0f,
-			        .beta = way == 2 ? 3.0f : 0.0f, .hasDeviceScalars = way == 3},
-			    seed + static_cast<uint64_t>(way)));
+			those.push_back(std::make_unique<Product>(*weights.back(),
+			                                          Use{.isB = way / 2 == 1,
+			                                              .isTransposed = way % 2 == 1,
+			                                              .inputs = 1 + below(5),
+			                                              .alpha = way == 1 ? -2.0f : 1.0f,
+			                                              .beta = way == 2 ? 3.0f : 0.0f,
+			                                              .hasDeviceScalars = way == 3},
+			                                          seed + static_cast<uint64_t>(way)));
 		uses.push_back(std::move(those));
 	}
 	uses[0][1]->describe(line);
@@ -933,12 +952,15 @@ void mixed(int number, Line &line)
 	std::vector<std::unique_ptr<Product>> products;
 	for (const int64_t inputs : {64, 1, 17})
 		for (int way = 0; way < 8; way++)
-			products.push_back(std::make_unique<Product>(
-			    weight,
-			    Use{.isB = (way & 1) && way != 5 && way != 7, .isTransposed = (way & 2) != 0, .inputs = inputs,
-			        .alpha = way & 4 ? -1.5f : 1.0f, .beta = way & 1 ? 0.5f : 0.0f, .hasDeviceScalars = (way & 4) != 0,
-			        .isLt = way == 5 || way == 7},
-			    static_cast<uint64_t>(40 + way), Data::gaussians));
+			products.push_back(std::make_unique<Product>(weight,
+			                                             Use{.isB = (way & 1) && way != 5 && way != 7,
+			                                                 .isTransposed = (way & 2) != 0,
+			                                                 .inputs = inputs,
+			                                                 .alpha = way & 4 ? -1.5f : 1.0f,
+			                                                 .beta = way & 1 ? 0.5f : 0.0f,
+			                                                 .hasDeviceScalars = (way & 4) != 0,
+			                                                 .isLt = way == 5 || way == 7},
+			                                             static_cast<uint64_t>(40 + way), Data::gaussians));
 	for (int round = 0; round < 2; round++)
 		for (const auto &product : products) {
 			product->run(session);
@@ -1013,7 +1035,7 @@ void squareChanges(int number, Line &line)
 		CHECK(cublasSgemm(session.handle, CUBLAS_OP_N, CUBLAS_OP_T, n, n, n, &alpha, W, n, W, n, &beta, c.data(), n));
 		CHECK(cudaStreamSynchronize(session.stream));
 		c.download();
-		Content result(3); // of three rows with themselves
+		Content result(3); // the products of three rows with themselves
 		for (size_t row = 0; row < 3; row++)
 			result[row] = c[row * static_cast<size_t>(n) + row];
 		weight.history.judge(result, [&](const Content &content) {
@@ -1097,6 +1119,28 @@ void concurrent(bool isThreaded, int number, Line &line)
 	bits.put(*products[0]);
 }
 
+// Dense changes of the magnitude and of the largest element, which select the exponent of a float16 copy.
+void rescaled(int number, Line &line)
+{
+	Session session;
+	Bits bits(line);
+	Weight weight(depthOf(number), edge, 12, Data::gaussians);
+	Product product(weight, {}, 90, Data::gaussians);
+	for (const float factor : {1.0f, 3.0f, 0x1p5f, 0x1p-30f, 0.7f, 0x1p40f, 5.0f}) {
+		weight.change(
+		    [&](Content &content) {
+			    scaleBy(content, factor);
+			    content[weight.index(99, 99)] *= factor == 5 ? 300.0f : 1.0f;
+		    },
+		    true, session.stream);
+		for (int i = 0; i < warming; i++) {
+			product.run(session);
+			bits.add(product, i == 0);
+		}
+	}
+	bits.put(product);
+}
+
 void sameOnDevices(int number, Line &line)
 {
 	int count = 0;
@@ -1120,7 +1164,7 @@ void sameOnDevices(int number, Line &line)
 std::vector<Case> allCases()
 {
 	std::vector<Case> cases;
-	int number = 0; // of the case: a shape is used by one case only
+	int number = 0; // selects the shape: each case has its own one
 	const auto add = [&](const std::string &name, auto run) {
 		number++;
 		cases.push_back({name, [run, number](Line &line) { run(number, line); }});
@@ -1151,6 +1195,7 @@ std::vector<Case> allCases()
 	add("same.threads", [](int of, Line &line) { concurrent(true, of, line); });
 	add("same.streams", [](int of, Line &line) { concurrent(false, of, line); });
 	add("same.devices", sameOnDevices);
+	add("rescaled", rescaled);
 	for (const Edit &edit : edits)
 		add(std::string("change.") + edit.name, [&edit](int of, Line &line) { edited(edit, of, line); });
 	struct Row {
@@ -1159,9 +1204,9 @@ std::vector<Case> allCases()
 		int turns, between;
 	};
 	const Row several[] = {
-	    {"change.training", stepped, 10, 1},     {"change.training_by_two", stepped, 6, 2},
-	    {"change.reused", reused, 3, afterDense},
-	    {"change.merged", merged, 2, afterDense}, {"change.seldom", stepped, 2, 70},
+	    {"change.training", stepped, 10, 1},      {"change.training_by_two", stepped, 6, 2},
+	    {"change.reused", reused, 3, afterDense}, {"change.merged", merged, 2, afterDense},
+	    {"change.seldom", stepped, 2, 70},
 	};
 	for (const Row &row : several)
 		add(row.name, [row](int of, Line &line) { acts(row.act, row.turns, row.between, of, line); });

@@ -170,20 +170,22 @@ struct Edit {
 };
 
 const Edit edits[] = {
-    {"step", true, [](const Problem &, Content &content) {
+    {"step", true,
+     [](const Problem &, Content &content) {
 	     for (size_t i = 0; i < content.size(); i++)
 		     content[i] += i % 3 ? 1 : -1;
      }},
-    {"scaled", true, [](const Problem &, Content &content) {
+    {"scaled", true,
+     [](const Problem &, Content &content) {
 	     for (float &x : content)
 		     x *= 0x1p20f;
      }},
-    {"output", false, [](const Problem &problem, Content &content) {
+    {"output", false,
+     [](const Problem &problem, Content &content) {
 	     for (int c = 0; c < problem.inputs(); c++)
 		     content[problem.inFilter(100, c, 1, 1)] += 4;
      }},
-    {"element", false,
-     [](const Problem &problem, Content &content) { content[problem.inFilter(150, 90, 2, 0)] += 2; }},
+    {"element", false, [](const Problem &problem, Content &content) { content[problem.inFilter(150, 90, 2, 0)] += 2; }},
 };
 
 std::vector<Case> allCases()
