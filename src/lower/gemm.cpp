@@ -201,7 +201,11 @@ public:
 					*given[i] = &scalars_[i];
 				}
 		}
-		if (mayKeep(call) && isOneProduct(op_)) {
+		if (mayKeep(call) && isOneProduct(op_) && product_.A == product_.B) {
+			// With one of them kept and the other one converted, a product could mix two contents.
+			for (WeightUse &weight : call.weights)
+				weight.reason = call.decision.weights != policy::Weights::off ? "same_operand" : nullptr;
+		} else if (mayKeep(call) && isOneProduct(op_)) {
 			chooseKept(call, 0, storedA(op_, true), product_.A, op_.lda);
 			chooseKept(call, 1, storedB(op_, true), product_.B, op_.ldb);
 		}

@@ -78,7 +78,10 @@ Outcome attempt(LoweredCall &call, Family &family)
 			return decline(answer.reason, "loading the kernels", answer.status);
 		call.kernels = answer.kernels;
 	}
-	const cuda::Block block = allocate(call, bytes, family.needs.unboundedMemory);
+	cuda::Block block = allocate(call, bytes, family.needs.unboundedMemory);
+	const bool isShort = block.failure == cuda::Failure::overBudget || block.failure == cuda::Failure::outOfMemory;
+	if (isShort && call.context->weights.makeRoom(*call.driver, call.context->memory, bytes))
+		block = allocate(call, bytes, family.needs.unboundedMemory);
 	if (block.failure != cuda::Failure::none)
 		return decline(reasonOf(block.failure), "allocating device memory");
 	outcome = enqueue(call, family, block.address);

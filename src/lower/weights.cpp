@@ -132,12 +132,28 @@ void Weights::release(Weight &weight)
 
 bool Weights::reserve(size_t bytes, size_t budget)
 {
-	const size_t most = budget / 4 * 3;
+	const size_t most = std::min(budget / 4 * 3, most_.load(std::memory_order_relaxed));
 	size_t held = held_.load(std::memory_order_relaxed);
 	do
 		if (bytes > most || held > most - bytes)
 			return false;
 	while (!held_.compare_exchange_weak(held, held + bytes, std::memory_order_relaxed));
+	return true;
+}
+
+bool Weights::makeRoom(const cuda::Driver &driver, cuda::Memory &memory, size_t bytes)
+{
+	size_t left = held_.load(std::memory_order_relaxed);
+	if (left == 0)
+		return false;
+	const size_t wanted = left - std::min(left, bytes);
+	most_.store(wanted, std::memory_order_relaxed);
+	retire([&left, wanted](const Weight &weight) {
+		const bool isMeant = left > wanted && !weight.isClaimed;
+		left -= isMeant ? weight.bytes : 0;
+		return isMeant;
+	});
+	collect(driver, memory);
 	return true;
 }
 

@@ -24,9 +24,12 @@ public:
 	Weight *claim(const void *source, uint64_t layout);
 	void release(Weight &weight);
 
-	// Makes room for a copy of this size. False: copies would exceed their part of the budget.
+	// Counts a copy of this size. False: copies would exceed their part of the budget.
 	bool reserve(size_t bytes, size_t budget);
 	void giveBack(size_t bytes) { held_.fetch_sub(bytes, std::memory_order_relaxed); }
+	// For a call that lacks this memory and would run without copies: releases as many as that takes, for good. False:
+	// there are none.
+	bool makeRoom(const cuda::Driver &driver, cuda::Memory &memory, size_t bytes);
 
 	// Releases the copies that were made in this region, or whose application memory was freed.
 	void releaseRegion(uint64_t region);
@@ -44,6 +47,7 @@ private:
 	Weight *table_ = nullptr;
 	uint64_t clock_ = 0;
 	std::atomic<size_t> held_{0};         // bytes of all eager copies
+	std::atomic<size_t> most_{SIZE_MAX};  // bytes that copies may hold since a call lacked memory
 	std::atomic<bool> hasRetired_{false}; // a copy waits for its release
 	CUstream_st *private_ = nullptr;      // for collect(), which one thread runs at a time
 	std::atomic<bool> isCollecting_{false};
