@@ -27,7 +27,7 @@ def output(*command, **keywords):
 
 OPTIONS = output(AUTOAMP, "help", "--format", "md")
 COMMANDS = re.findall(r"^## `autoamp (\w+)`$", OPTIONS, re.M)
-TOPICS = {"env", "rules", "reports", "reasons"}
+TOPICS = {"env", "rules", "weights", "reports", "reasons"}
 
 
 class Pages(unittest.TestCase):

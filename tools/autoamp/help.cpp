@@ -8,7 +8,7 @@
 
 namespace autoamp::tool {
 
-const char *const helpTopics[4] = {"env", "rules", "reports", "reasons"};
+const char *const helpTopics[5] = {"env", "rules", "weights", "reports", "reasons"};
 
 namespace {
 
@@ -125,6 +125,29 @@ AUTOAMP_DIR.
 Exit status: 0 success, 1 the work failed, 2 the command line, a variable or a file is wrong.
 )";
 
+constexpr const char *weights =
+    R"(AUTOAMP_WEIGHTS, weights in a rule or a region, or --weights keeps the 16-bit copy of an operand that does not change.
+
+  CUDA calls
+    off      convert at each call (the default)
+    checked  compare one of 64 lines of each column with the copy before each product, and convert again if they
+             differ. A change of most elements, of a row or of a column is found before the product. A change of one
+             element can be found up to 63 products late
+    frozen   you promise that the weights do not change. The same sample is compared, but acts at the next call: a
+             product can use old values. A broken promise is reported, and repaired at the next call
+  calls of a CPU BLAS
+    off      convert at each call
+    watched  the kernel reports each write to a weight: always exact (the default)
+    frozen   you promise that the weights do not change; nothing is compared
+
+An operand of a CUDA call needs at least 1 MiB of fp32 and four conversions in a row without a change. Copies use at
+most three quarters of AUTOAMP_MEMORY. As long as no weight changes, results have the same bits in all modes.
+
+Neither checked nor frozen suits programs that change single elements of an operand between products: finite
+differences, gradient checks, updates of single rows or entries. To test a program, run it with AUTOAMP_AUDIT=1: each
+use then compares the whole copy.
+)";
+
 constexpr const char *rulesBefore =
     R"(Configuration files are TOML. autoamp reads each of these sources that exists. Highest priority first:
   the environment (autoamp help env)
@@ -140,10 +163,11 @@ constexpr const char *rulesBefore =
   m = ">=256"
   precision = "bfloat16"
 
-The first matching rule with a precision decides and overrides the lists and the cost model. If there
-is none, the lists decide. The first matching rule with weights decides the weights. A rule does not override restrictions of the call (its types, PEDANTIC math, ...)
-or of the GPU, nor AUTOAMP_LEVEL=O0, AUTOAMP_STRATEGY=fp32 or AUTOAMP_ENABLED=0. If the strategy
-does not support the precision of the rule, autoamp uses a strategy that does.
+The first matching rule with a precision decides and overrides the lists and the cost model. If
+there is none, the lists decide. The first matching rule with weights decides the weights. A rule
+does not override restrictions of the call (its types, PEDANTIC math, ...) or of the GPU, nor
+AUTOAMP_LEVEL=O0, AUTOAMP_STRATEGY=fp32 or AUTOAMP_ENABLED=0. If the strategy does not support the
+precision of the rule, autoamp uses a strategy that does.
 
 A rule has
   precision  float32 (not lowered; TF32, FAST_16F and sums in float16 are raised to fp32),
@@ -205,6 +229,7 @@ std::string help(const std::string &topic)
 {
 	return topic == "env"       ? environment()
 	       : topic == "rules"   ? rules()
+	       : topic == "weights" ? weights
 	       : topic == "reports" ? reports
 	       : topic == "reasons" ? reasons()
 	                            : overview;

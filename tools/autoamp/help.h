@@ -5,7 +5,7 @@
 
 namespace autoamp::tool {
 
-extern const char *const helpTopics[4];
+extern const char *const helpTopics[5];
 std::string help(const std::string &topic); // "": the overview
 
 } // namespace autoamp::tool

@@ -162,6 +162,7 @@ struct TopicTitle {
 	const char *title;
 } constexpr topicTitles[] = {{"env", "variables of autoamp"},
                              {"rules", "configuration files of autoamp"},
+                             {"weights", "kept copies of converted operands"},
                              {"reports", "reports of autoamp and the meaning of their numbers"},
                              {"reasons", "reasons why autoamp lowered or kept a call"}};
 static_assert(std::size(topicTitles) == std::size(helpTopics));
