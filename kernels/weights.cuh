@@ -124,11 +124,11 @@ static __device__ inline void concludeKept(const Scaling &p, int operand, const 
 		state.calls = state.changes = 0;
 	if (kept.how == Keeping::observed) {
 		const bool isRepeated = isKnown && state.fingerprint == found.fingerprint[operand];
-		state.changes = isRepeated ? state.changes + 1 : 0;
+		state.changes = isRepeated ? min(state.changes + 1, 0xffffu) : 0;
 		state.fingerprint = found.fingerprint[operand];
 		facts.compared = state.compared += isKnown;
 		facts.repeated = state.repeated += isRepeated;
-		facts.inARow = tagged(kept.generation, state.changes);
+		facts.inARow = tagged(kept.generation, ++state.calls << 16 | state.changes);
 	} else {
 		const bool hasChanged = isKnown && !state.isStale && found.differs[operand];
 		if (hasChanged) {

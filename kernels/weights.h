@@ -18,17 +18,18 @@ struct WeightState {
 	uint64_t fingerprint;        // of the latest observed conversion
 	int32_t exponent;            // of the copy, in float16
 	uint32_t maximum;            // of the operand, as in CastRecord
-	uint32_t calls;              // number of calls with this copy: selects the lines of the sample
-	uint32_t changes;            // found in these calls; or, of an observed operand, equal fingerprints in a row
+	uint32_t calls;              // with this copy: selects the lines of the sample; or observations
+	uint32_t changes;            // found in these calls; or, of an observed operand, as in WeightFacts::inARow
 	uint32_t isStale;            // frozen: a sample differed, so the next call converts the operand again
 	uint32_t differs, blocks;    // of a launch that has no settle: a block found a difference; blocks that have ended
 	uint32_t compared, repeated; // observed operands, over all generations
 };
 
 // What the host reads of an operand, in mapped memory. The upper half of a word is the lower half of the generation to
-// which the lower half belongs.
+// which the lower half belongs. Of inARow, that has two parts of 16 bits: the number of observations that have ended,
+// and the number of equal fingerprints in a row.
 struct WeightFacts {
-	uint64_t inARow;  // equal fingerprints in a row
+	uint64_t inARow;
 	uint64_t changes; // of the copy
 	uint32_t compared, repeated;
 };

@@ -18,7 +18,8 @@ namespace {
 constexpr size_t stateBytes = 256; // of the state in front of a copy
 static_assert(sizeof(kernels::WeightState) <= stateBytes);
 
-// An operand is observed in windows of calls. If it changes, each gap between windows is twice as long as the last one.
+// An operand is observed in windows of calls. The next window begins when the device has ended the last one, and some
+// calls later: each gap is twice as long as the last one.
 constexpr uint32_t provenRepeats = 3, windowCalls = provenRepeats + 1, firstGap = 4, longestGap = 4096;
 // Without kept copies, two calls in a row of this many are observed, for the estimate in reports.
 constexpr uint32_t estimatedEvery = 64;
@@ -61,7 +62,10 @@ struct Weight {
 
 	// Used only by the call that has claimed it:
 	uint64_t generation = 0; // of the observation
-	uint32_t calls = 0, windowEnd = windowCalls, gap = firstGap, retryAt = 0;
+	uint32_t calls = 0, gap = firstGap, retryAt = 0;
+	uint32_t observed = 0;               // observations of this generation
+	uint32_t windowLeft = windowCalls;   // observations that the window still needs
+	uint32_t windowAt = 0;               // call at which the next window begins; 0: unknown
 	uint32_t compared = 0, repeated = 0; // told so far
 
 	// The copy. Address 0: none.
@@ -259,9 +263,9 @@ void KeptOperands::choose(LoweredCall &call, int operand, const void *source, ui
 	told.compared = compared - std::exchange(weight.compared, compared);
 	told.repeated = repeated - std::exchange(weight.repeated, repeated);
 	const uint64_t inARow = __atomic_load_n(&facts.inARow, __ATOMIC_RELAXED);
-	const auto repeats = static_cast<uint32_t>(inARow);
-	const bool isProven =
-	    weight.copy || (inARow == kernels::tagged(weight.generation, repeats) && repeats >= provenRepeats);
+	const bool isOfOperand = inARow >> 32 == (weight.generation & 0xffffffff);
+	const auto ended = static_cast<uint16_t>(inARow >> 16), repeats = static_cast<uint16_t>(inARow);
+	const bool isProven = weight.copy || (isOfOperand && repeats >= provenRepeats);
 	const uint64_t content = base::mix(layout, reinterpret_cast<uintptr_t>(source));
 	if (isOn && isProven && call.isCaptured)
 		useInGraph(call, use, told, content, copyBytes);
@@ -270,15 +274,15 @@ void KeptOperands::choose(LoweredCall &call, int operand, const void *source, ui
 	else if (isOn && call.isCaptured)
 		told.reason = "capture_unready";
 	else
-		observe(call, use, told);
+		observe(call, use, told, isOfOperand && ended == static_cast<uint16_t>(weight.observed));
 	if (use.kept.how == kernels::Keeping::none) {
 		weights.release(weight);
 		use = {};
 	}
 }
 
-// Only the fingerprint of the conversion is new for an observed call.
-void KeptOperands::observe(LoweredCall &call, Use &use, WeightUse &told)
+// Only the fingerprint of the conversion is new for an observed call. isEnded: the device has ended all observations.
+void KeptOperands::observe(LoweredCall &call, Use &use, WeightUse &told, bool isEnded)
 {
 	Weight &weight = *use.weight;
 	const uint32_t number = weight.calls++;
@@ -288,14 +292,19 @@ void KeptOperands::observe(LoweredCall &call, Use &use, WeightUse &told)
 		told.reason = told.compared ? "weights_off" : nullptr;
 	} else {
 		told.reason = weight.gap > 2 * firstGap ? "changes" : "unproven";
-		isObserved = number < weight.windowEnd && number + windowCalls >= weight.windowEnd;
-		if (number + 1 == weight.windowEnd) {
-			weight.windowEnd += weight.gap + windowCalls;
+		if (weight.windowLeft == 0 && weight.windowAt == 0 && isEnded) {
+			weight.windowAt = number + weight.gap;
 			weight.gap = std::min(2 * weight.gap, longestGap);
 		}
+		if (weight.windowAt && number >= weight.windowAt)
+			weight.windowLeft = windowCalls, weight.windowAt = 0;
+		isObserved = weight.windowLeft > 0;
+		weight.windowLeft -= isObserved;
 	}
-	if (isObserved)
+	if (isObserved) {
 		use.kept.how = kernels::Keeping::observed;
+		++weight.observed;
+	}
 }
 
 bool KeptOperands::make(LoweredCall &call, Weight &weight, WeightUse &told, size_t copyBytes)
@@ -363,8 +372,8 @@ void KeptOperands::giveUp(LoweredCall &call, Weight &weight, WeightUse &told)
 	weight.generation = nextGeneration(); // the observation begins again
 	weight.failures = std::min(weight.failures + 1, 8u);
 	weight.gap = firstGap << weight.failures;
-	weight.calls = 0;
-	weight.windowEnd = changesApart << weight.failures;
+	weight.calls = weight.observed = weight.windowLeft = 0;
+	weight.windowAt = changesApart << weight.failures;
 	const std::lock_guard lock(weights.mutex_);
 	weight.copy = 0;
 }

@@ -79,7 +79,7 @@ private:
 		cuda::Address copy = 0;
 		cuda::Block block = {}; // of a graph
 	};
-	void observe(LoweredCall &call, Use &use, WeightUse &told);
+	void observe(LoweredCall &call, Use &use, WeightUse &told, bool isEnded);
 	void useCopy(LoweredCall &call, Use &use, WeightUse &told, size_t copyBytes);
 	void useInGraph(LoweredCall &call, Use &use, WeightUse &told, uint64_t content, size_t copyBytes);
 	bool make(LoweredCall &call, Weight &weight, WeightUse &told, size_t copyBytes);

@@ -205,12 +205,13 @@ TEST_CASE("the fingerprint shows any change, and equal conversions in a row")
 		a.fill(1), b.fill(2);
 		Weight weight(isHalf);
 		weight.kept.how = Keeping::observed;
-		const auto inARow = [&] { return static_cast<uint32_t>(weight.facts.inARow); };
+		const auto inARow = [&] { return static_cast<uint16_t>(weight.facts.inARow); };
 		weight.state.compared = weight.state.repeated = 0;
 		for (uint32_t i = 0; i < 4; ++i) {
 			weight.call(a, b, 3 + i); // another grid
 			CHECK(inARow() == i);
 			CHECK(weight.facts.inARow >> 32 == 7);
+			CHECK(static_cast<uint16_t>(weight.facts.inARow >> 16) == i + 1);
 			if (!isHalf)
 				CHECK(stale(b, weight) == 0);
 		}

@@ -287,6 +287,15 @@ Choice allowMore(const Facts &facts)
 Choice keepWeights(const Facts &facts)
 {
 	const auto &estimate = facts.account.weightsEstimate;
+	const double ofUnchanged = estimate.unchangedSavedNs();
+	if (facts.isLarge(ofUnchanged) && ofUnchanged >= estimate.savedNs() &&
+	    ofUnchanged >= facts.saving(Cause::strategy).ns)
+		return step(
+		    "keep converted weights",
+		    fmt::format(
+		        "{} ran unchanged, because a conversion at each call would not pay; their weights may be constant",
+		        plural(estimate.unchangedCalls, "product")),
+		    facts.again({{"AUTOAMP_WEIGHTS", "checked"}}), ofUnchanged, "model");
 	if (!estimate.isLarge() || !facts.isLarge(estimate.savedNs()) ||
 	    estimate.savedNs() < facts.saving(Cause::strategy).ns)
 		return {};

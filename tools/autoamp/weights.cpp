@@ -92,6 +92,11 @@ Json toJson(const WeightsSum &sum)
 
 void WeightsEstimate::add(const trace::RowInfo &row)
 {
+	if (row.decision == "kept" && !std::isnan(row.estCheckedNs)) {
+		unchangedCalls += row.calls;
+		unchangedFromNs += double(row.calls) * row.estNs;
+		unchangedToNs += double(row.calls) * row.estCheckedNs;
+	}
 	uint64_t rowCompared = 0, rowRepeated = 0;
 	for (const auto &weights : row.weights)
 		if (weights.reason == weightsOff)
@@ -110,6 +115,12 @@ void WeightsEstimate::add(const trace::RowInfo &row)
 
 std::string describe(const WeightsEstimate &estimate)
 {
+	if (estimate.unchangedSavedNs() > std::max(estimate.savedNs(), 0.05 * estimate.unchangedFromNs))
+		return fmt::format(
+		    "weights: {} ran unchanged, because a conversion at each call would not pay; if their weights do not "
+		    "change, AUTOAMP_WEIGHTS=checked would reduce their modelled time from {} to {}",
+		    plural(estimate.unchangedCalls, "product"), duration(estimate.unchangedFromNs),
+		    duration(estimate.unchangedToNs));
 	return estimate.isLarge()
 	           ? fmt::format("weights: {} of the conversions of operands of at least 1 MiB repeat; "
 	                         "AUTOAMP_WEIGHTS=checked would reduce the modelled time of these products from {} to {}",
@@ -120,14 +131,18 @@ std::string describe(const WeightsEstimate &estimate)
 
 Json toJson(const WeightsEstimate &estimate)
 {
-	if (!estimate.isKnown())
+	if (!estimate.isKnown() && estimate.unchangedCalls == 0)
 		return {};
-	return {{"compared", estimate.compared},
-	        {"repeated", estimate.repeated},
-	        {"repeated_share", double(estimate.repeated) / double(estimate.compared)},
-	        {"from_ns", nanoseconds(estimate.fromNs)},
-	        {"to_ns", nanoseconds(estimate.toNs)},
-	        {"source", "model"}};
+	return {
+	    {"compared", estimate.compared},
+	    {"repeated", estimate.repeated},
+	    {"repeated_share", estimate.isKnown() ? Json(double(estimate.repeated) / double(estimate.compared)) : Json()},
+	    {"from_ns", nanoseconds(estimate.fromNs)},
+	    {"to_ns", nanoseconds(estimate.toNs)},
+	    {"unchanged_calls", estimate.unchangedCalls},
+	    {"unchanged_from_ns", nanoseconds(estimate.unchangedFromNs)},
+	    {"unchanged_to_ns", nanoseconds(estimate.unchangedToNs)},
+	    {"source", "model"}};
 }
 
 uint64_t memoryForWeights(const std::vector<trace::Trace> &runs)

@@ -34,11 +34,16 @@ Json toJson(const WeightsSum &sum);                 // null: likewise
 struct WeightsEstimate {
 	uint64_t compared = 0, repeated = 0; // conversions with a fingerprint, and those that had an equal one before
 	double fromNs = 0, toNs = 0;         // model: all calls with such an operand, as they ran and with kept copies
+	// Calls that ran unchanged because a conversion at each call does not pay, and their times with copies of constant
+	// weights.
+	uint64_t unchangedCalls = 0;
+	double unchangedFromNs = 0, unchangedToNs = 0;
 
 	void add(const trace::RowInfo &row);
 	double savedNs() const { return fromNs - toNs; }
 	bool isKnown() const { return compared > 0 && fromNs > 0; }
 	bool isLarge() const { return isKnown() && savedNs() >= 0.05 * fromNs; }
+	double unchangedSavedNs() const { return unchangedFromNs - unchangedToNs; }
 };
 std::string describe(const WeightsEstimate &estimate); // "": the benefit is small, or unknown
 Json toJson(const WeightsEstimate &estimate);          // null: unknown

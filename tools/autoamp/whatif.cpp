@@ -152,22 +152,27 @@ bool isSameModel(const trace::RowInfo &row, const policy::Decision &decision)
 	return decision.estimate > 0 && std::abs(decision.estimate - row.estNs) <= 0.01 * row.estNs;
 }
 
-// The time of a call with AUTOAMP_WEIGHTS=checked, for the rows whose operands were compared without it.
+// The time of a call with AUTOAMP_WEIGHTS=checked, for the rows whose operands were compared without it, and for those
+// that ran unchanged because a conversion at each call does not pay.
 void findChecked(trace::Trace &run, std::span<const char *const> entries, bool isModelSet)
 {
 	const auto recorded = optionsOf(run, {}, entries);
+	if (recorded.weights != policy::Weights::off)
+		return;
 	auto options = recorded;
 	options.weights = policy::Weights::checked;
 	for (auto &row : run.rows) {
 		const bool isCompared = std::any_of(row.weights.begin(), row.weights.end(), [](auto &weights) {
 			return weights.reason == "weights_off" && weights.compared > 0;
 		});
-		if (!isCompared || row.calls == 0)
+		const bool isIdle = row.reason == policy::name(policy::Reason::not_profitable);
+		if (!(isCompared || isIdle) || row.calls == 0)
 			continue;
 		const auto device = deviceOf(run, row, options, isModelSet);
 		const auto converted = decideAgain(row, device, recorded, entries),
 		           checked = decideAgain(row, device, options, entries);
-		if (converted && checked && isSameModel(row, *converted))
+		if (converted && checked && isSameModel(row, *converted) &&
+		    (isCompared || checked->weights == policy::Weights::checked))
 			row.estCheckedNs = std::fmin(checked->estimateLowered, row.estLoweredNs);
 	}
 }
