@@ -935,8 +935,8 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
 	settle(p, found, &tile);
 }
 
-// For calls with kept or observed operands. Three blocks on a multiprocessor: with the registers of four, the conversions
-// would use local memory.
+// For calls with kept or observed operands. Three blocks on a multiprocessor: with the registers of four, the
+// conversions would use local memory.
 extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 3)
     autoamp_cast_kept_half(const __grid_constant__ autoamp::kernels::Parameters p)
 {

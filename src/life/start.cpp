@@ -10,7 +10,7 @@
 #include "src/life/scaler.h"
 #include "src/life/trace_file.h"
 #include "src/life/weight_events.h"
-#include "src/lower/weights.h"
+#include "src/lower/kept_operands.h"
 #include "src/place/capture_range.h"
 #include "src/place/region/intern.h"
 #include "src/place/region/stack.h"

@@ -2,7 +2,7 @@
 // thread; never waits.
 #pragma once
 
-#include "kernels/cast.h"
+#include "src/lower/context_state.h"
 #include "src/lower/lowering.h"
 #include "src/site/site.h"
 #include "src/state/process.h"

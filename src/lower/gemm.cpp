@@ -4,10 +4,10 @@
 #include "src/base/hash.h"
 #include "src/lower/audit.h"
 #include "src/lower/engine.h"
+#include "src/lower/kept_operands.h"
 #include "src/lower/lowered_call.h"
 #include "src/lower/self_test.h"
 #include "src/lower/self_test_product.h"
-#include "src/lower/weights.h"
 #include "src/op/gemm.h"
 #include "src/op/lt_matmul.h"
 

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "src/lower/dnn_plan.h"
+#include "src/lower/kept_operands.h"
 #include "src/lower/lowered_call.h"
-#include "src/lower/weights.h"
 
 namespace autoamp::lower {
 

@@ -1,10 +1,9 @@
-// Converted operands that are kept from call to call, and the observation that finds operands which do not change
-// (docs/adr/0061). Any thread; never waits for the device. A copy belongs to one stream at a time, or to a graph.
+// The operands of a context that are observed or kept, and the memory of their copies (docs/adr/0061). Any thread;
+// never waits for the device.
 #pragma once
 
 #include "kernels/cast.h"
 #include "src/cuda/context.h"
-#include "src/lower/lowering.h"
 
 #include <atomic>
 #include <cstddef>
@@ -13,8 +12,36 @@
 
 namespace autoamp::lower {
 
-struct LoweredCall;
-struct Weight; // one operand of a context
+// An operand is observed in windows of calls. The next window begins when the device has ended the last one, and some
+// calls later: each gap is twice as long as the last one.
+constexpr uint32_t provenRepeats = 3, windowCalls = provenRepeats + 1, firstGap = 4, longestGap = 4096;
+
+// One operand of a context.
+struct Weight {
+	const void *source = nullptr; // null: free
+	uint64_t layout = 0, usedAt = 0;
+	bool isClaimed = false;
+
+	// Used only by the call that has claimed it:
+	uint64_t generation = 0; // of the observation
+	uint32_t calls = 0, gap = firstGap, retryAt = 0;
+	uint32_t observed = 0;               // observations of this generation
+	uint32_t windowLeft = windowCalls;   // observations that the window still needs
+	uint32_t windowAt = 0;               // call at which the next window begins; 0: unknown
+	uint32_t compared = 0, repeated = 0; // told so far
+
+	// The copy. Address 0: none.
+	cuda::Address copy = 0;
+	size_t bytes = 0;
+	uint64_t copyGeneration = 0, bufferId = 0, region = 0;
+	uint64_t stream = 0;            // keyOf() of the latest call
+	CUevent_st *used = nullptr;     // behind its product
+	bool isUnordered = false;       // the event could not be recorded: no other stream may use or free the copy
+	bool isRetired = false;         // to be freed by collect()
+	uint32_t hits = 0, changes = 0; // calls with the copy; changes seen so far
+	uint32_t changedAt = 0;         // hits at the latest change
+	uint32_t failures = 0;          // copies given up so far
+};
 
 // The operands of one context. Made at the first call that asks.
 class Weights
@@ -37,8 +64,10 @@ public:
 	// Frees the memory of released copies behind their last products. The context must be current on the thread.
 	void collect(const cuda::Driver &driver, cuda::Memory &memory);
 
+	uint32_t indexOf(const Weight &weight) const { return static_cast<uint32_t>(&weight - table_); }
+	void setCopy(Weight &weight, cuda::Address copy);
+
 private:
-	friend class KeptOperands;
 	template <typename IsMeant>
 	void retire(IsMeant isMeant);
 	Weight *table();
@@ -53,46 +82,8 @@ private:
 	std::atomic<bool> isCollecting_{false};
 };
 
-// The two operands of one call: which are converted, observed, or read from a kept copy. The destructor ends their use.
-class KeptOperands
-{
-public:
-	KeptOperands() = default;
-	~KeptOperands();
-	KeptOperands(const KeptOperands &) = delete;
-
-	// Decides about an operand of a call for which mayKeep() is true. layout: hash of everything that the copy depends
-	// on except the contents. bytes: size of the converted operand. Enqueues nothing except the clearing of a new copy.
-	void choose(LoweredCall &call, int operand, const void *source, uint64_t layout, int64_t elements, size_t bytes);
-
-	bool isUsed() const { return uses_[0].weight || uses_[1].weight; }      // the kernels for kept operands run
-	cuda::Address copyOf(int operand) const { return uses_[operand].copy; } // 0: the operand has none
-	// True if a settle kernel must follow the cast to bfloat16.
-	bool needsSettle(const LoweredCall &call) const;
-	// Sets the parameters of the kernels. records: memory for kernels::recordCount() records.
-	void prepare(kernels::Scaling &parameters, const LoweredCall &call, cuda::Address records) const;
-
-private:
-	struct Use {
-		Weight *weight = nullptr;
-		kernels::Kept kept = {};
-		cuda::Address copy = 0;
-		cuda::Block block = {}; // of a graph
-	};
-	void observe(LoweredCall &call, Use &use, WeightUse &told, bool isEnded);
-	void useCopy(LoweredCall &call, Use &use, WeightUse &told, size_t copyBytes);
-	void useInGraph(LoweredCall &call, Use &use, WeightUse &told, uint64_t content, size_t copyBytes);
-	bool make(LoweredCall &call, Weight &weight, WeightUse &told, size_t copyBytes);
-	void giveUp(LoweredCall &call, Weight &weight, WeightUse &told);
-
-	Use uses_[kernels::operands];
-	LoweredCall *call_ = nullptr;
-};
-
-// True if operands of this call may be kept or observed.
-bool mayKeep(const LoweredCall &call);
-
-// Releases the copies made in this region, in all contexts. Called when it ends.
-void releaseWeights(uint64_t region);
+uint64_t nextGeneration();
+// Identifies the allocation at this address; 0: unknown.
+uint64_t bufferIdOf(const cuda::Driver &driver, const void *source);
 
 } // namespace autoamp::lower

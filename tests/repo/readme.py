@@ -35,7 +35,7 @@ STRUCTS = {"Header": "## Header: offset 0, 160 bytes, padded to `header_size`", 
            "Kernel": "## Kernels: 40 bytes each", "StringRecord": 1, "PropertyRecord": 2, "CauseRowRecord": 3, "LaneRecord": 4,
            "CellsRecord": 5, "LossRecord": 6, "ScalerTotalRecord": 7, "NoteRecord": 8, "KernelTotalRecord": 9, "KernelLossRecord": 10,
            "ClockRecord": 11, "CuptiOverheadRecord": 12, "CaptureRecord": 13, "LaunchRecord": 14, "OwnedGradientScalerRecord": 15,
-           "GradientEventRecord": 16, "GradientCauseRecord": 17, "TimedAuditRecord": 18, "WeightsRecord": 19}
+           "GradientEventRecord": 16, "GradientCauseRecord": 17, "TimedAuditRecord": 18, "ComparedWeightsRecord": 19}
 
 
 class Checker:
@@ -143,7 +143,7 @@ class Checker:
         self.compare(JSON, "reason", reasons, self.rows("src/policy/decision.h", "AUTOAMP_REASONS"))
 
     def check_json(self):
-        sections = {"# Report as JSON": ("json", "views", "gain", "gradient_views", "audit"), "## `autoamp diff --format json`": ("comparison", "diff"),
+        sections = {"# Report as JSON": ("json", "views", "gain", "gradient_views", "audit", "weights"), "## `autoamp diff --format json`": ("comparison", "diff"),
                     "## `autoamp explain --format json`": ("explain",), "## `autoamp lists --format json`": ("lists",)}
         ends = [*sections][1:] + ["the end of the page"]
         for (begin, sources), end in zip(sections.items(), ends):

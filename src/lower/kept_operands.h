@@ -1,0 +1,59 @@
+// The operands of one call that are observed, or read from a kept copy (docs/adr/0061). Any thread; never waits for the
+// device. A copy belongs to one stream at a time, or to a graph.
+#pragma once
+
+#include "kernels/cast.h"
+#include "src/cuda/context.h"
+#include "src/lower/lowering.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace autoamp::lower {
+
+struct LoweredCall;
+struct Weight;
+
+// The two operands of one call: which are converted, observed, or read from a kept copy. The destructor ends their use.
+class KeptOperands
+{
+public:
+	KeptOperands() = default;
+	~KeptOperands();
+	KeptOperands(const KeptOperands &) = delete;
+
+	// Decides about an operand of a call for which mayKeep() is true. layout: hash of everything that the copy depends
+	// on except the contents. bytes: size of the converted operand. Enqueues nothing except the clearing of a new copy.
+	void choose(LoweredCall &call, int operand, const void *source, uint64_t layout, int64_t elements, size_t bytes);
+
+	bool isUsed() const { return uses_[0].weight || uses_[1].weight; }      // the kernels for kept operands run
+	cuda::Address copyOf(int operand) const { return uses_[operand].copy; } // 0: the operand has none
+	// True if a settle kernel must follow the cast to bfloat16.
+	bool needsSettle(const LoweredCall &call) const;
+	// Sets the parameters of the kernels. records: memory for kernels::recordCount() records.
+	void prepare(kernels::Scaling &parameters, const LoweredCall &call, cuda::Address records) const;
+
+private:
+	struct Use {
+		Weight *weight = nullptr;
+		kernels::Kept kept = {};
+		cuda::Address copy = 0;
+		cuda::Block block = {}; // of a graph
+	};
+	void observe(LoweredCall &call, Use &use, WeightUse &told, bool isEnded);
+	void useCopy(LoweredCall &call, Use &use, WeightUse &told, size_t copyBytes);
+	void useInGraph(LoweredCall &call, Use &use, WeightUse &told, uint64_t content, size_t copyBytes);
+	bool make(LoweredCall &call, Weight &weight, WeightUse &told, size_t copyBytes);
+	void giveUp(LoweredCall &call, Weight &weight, WeightUse &told);
+
+	Use uses_[kernels::operands];
+	LoweredCall *call_ = nullptr;
+};
+
+// True if operands of this call may be kept or observed.
+bool mayKeep(const LoweredCall &call);
+
+// Releases the copies made in this region, in all contexts. Called when it ends.
+void releaseWeights(uint64_t region);
+
+} // namespace autoamp::lower
