@@ -451,8 +451,11 @@ Decision decide(const op::Op &op, const State &state, const Where &where, const 
 	decision.verdict = state.observeOnly ? Verdict::observed : choice.verdict;
 	if (decision.verdict == Verdict::lowered)
 		decision.precision = best.precision, decision.weights = best.weights;
-	else if (decision.verdict == Verdict::raised && op.a == op::Dtype::float32)
+	else if (decision.verdict == Verdict::raised && op.a == op::Dtype::float32) {
 		decision.precision = op.a;
+		if (decision.estimate >= 0)
+			decision.estimateLowered = static_cast<float>(estimate(*device.gpu, op, Path::fp32, Scaling::off));
+	}
 	if (decision.verdict == Verdict::lowered && decision.strategy == Strategy::cast)
 		if (const Candidate *const substitute = substituteOf(op, candidates)) {
 			decision.substitute = substitute->strategy;

@@ -93,7 +93,7 @@ op::Cause causeOf(const op::Op &op, Reason reason);
 // `lowered` and `raised` are intentions: later steps may decline with their own reason (`fallback`). At O0 the verdict
 // is `observed`: reason and strategy describe the decision at O1 (strategy fp32: kept), and precision is that of the
 // unchanged call. Every fp32 product has estimates, whatever the verdict: estimateLowered is that of the chosen
-// candidate, for a kept call that of the best one.
+// candidate, for a kept call that of the best one, and for a raised one that of the product in fp32.
 Decision decide(const op::Op &op, const State &state, const Where &where, const Device &device);
 
 } // namespace autoamp::policy

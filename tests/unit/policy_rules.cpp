@@ -203,6 +203,11 @@ TEST_CASE("what a rule decides")
 		allowed.asked = asked;
 		allowed.obstacle = asked == Dtype::tf32 ? op::Obstacle::none : op::Obstacle::already_low;
 		CHECK(verdict(allowed, rule("", "float32"), "", h100) == Verdict::raised);
+		// The call takes the time of a product in fp32, not that of the precision that the application allows.
+		const Decision raised = decide(allowed, stateOf(rule("", "float32")), {}, h100);
+		op::Op exact = allowed;
+		exact.asked = Dtype::float32;
+		CHECK(raised.estimateLowered == decide(exact, stateOf(rule("", "float32")), {}, h100).estimate);
 		CHECK(verdict(allowed, rule("", "float32"), "AUTOAMP_STRATEGY=fp32", h100) == Verdict::kept);
 		CHECK(verdict(allowed, "", "AUTOAMP_CUSTOM_BLACK_LIST=mm", h100) == Verdict::kept);
 	}

@@ -82,7 +82,7 @@ void Sum::add(const trace::RowInfo &row)
 		return;
 	addKnown(estNs, row.estNs * double(row.calls));
 	addKnown(estLoweredNs, row.estLoweredNs * double(row.calls));
-	modelNs += (row.decision == "lowered" ? row.estLoweredNs : row.estNs) * double(row.calls);
+	modelNs += runTime(row) * double(row.calls);
 }
 
 Account add(const std::vector<trace::Trace> &runs)

@@ -21,9 +21,14 @@ void GainSum::add(const trace::RowInfo &row, const GainTimes &times)
 	byOp[row.op].add(times);
 }
 
+double runTime(const trace::RowInfo &row)
+{
+	return row.decision == "lowered" || row.decision == "raised" ? row.estLoweredNs : row.estNs;
+}
+
 GainTimes modelTimes(const trace::RowInfo &row)
 {
-	const double calls = double(row.calls), asRun = row.decision == "lowered" ? row.estLoweredNs : row.estNs;
+	const double calls = double(row.calls), asRun = runTime(row);
 	const double best = std::isnan(row.estBestNs) ? std::fmin(row.estNs, asRun) : row.estBestNs;
 	return {calls * row.estNs, calls * asRun, calls * best};
 }

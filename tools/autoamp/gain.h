@@ -28,6 +28,8 @@ struct GainSum : GainTimes {
 	void add(const trace::RowInfo &row, const GainTimes &times);
 };
 
+// The model's time of one call as it ran; NaN: it has no estimate.
+double runTime(const trace::RowInfo &row);
 // The model's times of all calls of a row; NaN: it has no estimate. bestNs is RowInfo::estBestNs where it is known.
 GainTimes modelTimes(const trace::RowInfo &row);
 
