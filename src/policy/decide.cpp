@@ -450,7 +450,8 @@ Decision decide(const op::Op &op, const State &state, const Where &where, const 
 	decision.reason = choice.reason;
 	decision.verdict = state.observeOnly ? Verdict::observed : choice.verdict;
 	if (decision.verdict == Verdict::lowered)
-		decision.precision = best.precision, decision.weights = best.weights;
+		decision.precision = best.precision, decision.weights = best.weights,
+		decision.weightObstacle = obstacleToKeeping(op, target);
 	else if (decision.verdict == Verdict::raised && op.a == op::Dtype::float32) {
 		decision.precision = op.a;
 		if (decision.estimate >= 0)

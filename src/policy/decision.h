@@ -150,6 +150,8 @@ struct Decision {
 	bool needsKept = false;
 	// For a lowered cast: operands that do not change are converted once. off: at each call.
 	Weights weights = Weights::off;
+	// For a cast on a GPU whose weights are off: why; none: a copy would not pay.
+	WeightObstacle weightObstacle = WeightObstacle::none;
 
 	bool isUnchanged() const { return verdict != Verdict::lowered && verdict != Verdict::raised; }
 	// The decision of a call that runs by the substitute. Its caller has checked that there is one.

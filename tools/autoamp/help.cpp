@@ -102,7 +102,8 @@ autoamp export --type sqlite|perfetto|chrome|csv|jsonl|parquet -o OUT [--force] 
             unproven (not yet unchanged often enough), changes (changed too often), memory_budget (copies
             use three quarters of AUTOAMP_MEMORY), stream_not_ready (another stream uses the copy),
             capture_unready (captured before it was proven), strict_scaling (AUTOAMP_SCALING=strict),
-            same_operand (A and B are the same memory)
+            same_operand (A and B are the same memory), not_profitable, recurrent, graph (cuDNN), no_filter
+            (the weight gradient of a convolution)
   est       cost model: time of the calls unchanged ("est") and lowered ("est lowered")
   thread    a thread that begins after another one ended may share its line
   scaling   float16: rescale (a scale was changed), underflow (a sampled product, never

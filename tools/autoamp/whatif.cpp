@@ -152,13 +152,34 @@ bool isSameModel(const trace::RowInfo &row, const policy::Decision &decision)
 	return decision.estimate > 0 && std::abs(decision.estimate - row.estNs) <= 0.01 * row.estNs;
 }
 
+// Adds the reasons why rows that were converted could keep no copy, which their calls do not record.
+void findUnkept(trace::Trace &run, const policy::Options &recorded, std::span<const char *const> entries,
+                bool isModelSet)
+{
+	for (auto &row : run.rows) {
+		const bool isCast = row.decision == policy::name(policy::Verdict::lowered) &&
+		                    row.strategy == policy::name(policy::Strategy::cast) && !isOnCpu(row);
+		if (!isCast || row.calls == 0 || !row.weights.empty())
+			continue;
+		const auto decision = decideAgain(row, deviceOf(run, row, recorded, isModelSet), recorded, entries);
+		if (!decision || decision->weights != policy::Weights::off)
+			continue;
+		const auto obstacle = decision->weightObstacle;
+		const char *const reason = obstacle == policy::WeightObstacle::none
+		                               ? policy::name(policy::Reason::not_profitable)
+		                           : obstacle == policy::WeightObstacle::off ? "weights_off"
+		                                                                     : policy::name(obstacle);
+		row.weights.push_back({.how = {}, .reason = reason, .converted = row.calls});
+	}
+}
+
 // The time of a call with AUTOAMP_WEIGHTS=checked, for the rows whose operands were compared without it, and for those
 // that ran unchanged because a conversion at each call does not pay.
 void findChecked(trace::Trace &run, std::span<const char *const> entries, bool isModelSet)
 {
 	const auto recorded = optionsOf(run, {}, entries);
 	if (recorded.weights != policy::Weights::off)
-		return;
+		return findUnkept(run, recorded, entries, isModelSet);
 	auto options = recorded;
 	options.weights = policy::Weights::checked;
 	for (auto &row : run.rows) {
