@@ -80,6 +80,17 @@ scalers() { # NAME: probes around the updates of gradient scalers, in threads an
         AUTOAMP_EMU_PLUGINS="$build/tests/preload/clients/libscaler-kernels.so" <"$out/script"
 }
 
+weights() { # NAME: kept copies in graphs, threads and streams, and their release
+    local mode dtype
+    for mode in checked frozen; do
+        for dtype in float16 bfloat16; do
+            check "clients/weights, $mode, $dtype, $1" preloaded "$1" \
+                'clients/weights --case same.* --case change.step --case change.replayed* --case change.freed
+                 --case change.threads --case change.streams --case reset' AUTOAMP_WEIGHTS=$mode AUTOAMP_DTYPE=$dtype
+        done
+    done
+}
+
 blas() { # NAME: the front for a CPU BLAS
     local part
     for part in 'linked products' 'linked64 integers' 'linked values' 'linked overlaps' 'linked counted' 'linked batches' \
@@ -114,6 +125,7 @@ clients address faults/faults_client clients/capture clients/semantics "$regions
     "$dnn_graph" "$rnn" clients/hot_path
 kernels address
 scalers address
+weights address
 for fault in cublasLtMatmul:2 cublasLtMatmulAlgoGetHeuristic:1 cublasLtMatrixLayoutCreate:3 cuLaunchKernel:3 \
     cuMemAlloc_v2:2 cuMemHostRegister_v2:1 cuMemPoolCreate:1 cuUserObjectCreate:1 cuGraphRetainUserObject:1 \
     cuStreamUpdateCaptureDependencies:1; do
@@ -126,6 +138,7 @@ clients thread faults/faults_client clients/capture clients/semantics "$regions"
     "$dnn_graph" "$rnn" clients/hot_path 'clients/scaler --case threads --case record --case wrong'
 kernels thread
 scalers thread
+weights thread
 blas thread
 # The other tests use libgomp, which is not instrumented.
 for name in 'threads multiply at once*' 'each part is computed*' 'our own threads multiply*'; do
