@@ -149,7 +149,7 @@ def weights(step):
                            "each call; median and range), and time of a hit", "N, rows", "TF32 us", *ways, *(f"{way} us" for way in ways))
     chosen = shapes.SMALL_WEIGHTS if step.is_small else shapes.WEIGHTS
     program = Program(step, "speed", {"SCOPE": "regions"})
-    found = measured(step, section, program, {name: ("weight", *words, 2 if step.is_small else 3, "bare_tf32", *ways)
+    found = measured(step, section, program, {name: ("weight", *words, 2 if step.is_small else 3, *reversed(ways), "bare_tf32")
                                               for name, words in chosen.items()},
                      lambda rounds: [microseconds(rounds, "bare_tf32"), *(spread(ratios(rounds, "bare_tf32", way), "%.2f") for way in ways),
                                      *(microseconds(rounds, way) for way in ways)])
