@@ -1,6 +1,6 @@
 // cast_bandwidth BYTES...: autoamp's conversion kernels for matrices and tensors, launched as autoamp launches them,
 // compared with a copy that moves the same number of bytes (6 per element: 4 read, 2 written). BYTES: size of the fp32
-// source, both operands together.
+// source, both operands together. bfloat16_sample: both operands have a kept copy, so only the sample is compared.
 #include "kernels/images.h"
 #include "kernels/launch.h"
 #include "src/cuda/driver.h"
@@ -33,7 +33,8 @@ struct Conversion;
 
 template <>
 struct Conversion<kernels::Parameters> {
-	static constexpr const char *names[] = {"autoamp_cast_half", "autoamp_cast_bfloat16", "autoamp_settle"};
+	static constexpr const char *names[] = {"autoamp_cast_half", "autoamp_cast_bfloat16", "autoamp_settle",
+	                                        "autoamp_cast_kept_bfloat16"};
 	Conversion(const Layout &layout, int64_t each)
 	    : rows(std::min<int64_t>(4096, int64_t(1) << (std::ilogb(double(each)) / 2))), columns(each / rows),
 	      ld(rows + layout.pad)
@@ -51,7 +52,7 @@ struct Conversion<kernels::Parameters> {
 template <>
 struct Conversion<kernels::TensorParameters> {
 	static constexpr const char *names[] = {"autoamp_cast_tensor_half", "autoamp_cast_tensor_bfloat16",
-	                                        "autoamp_settle_tensor"};
+	                                        "autoamp_settle_tensor", "autoamp_cast_kept_bfloat16_tensor"};
 	Conversion(const Layout &layout, int64_t each)
 	    : isLast(!std::strcmp(layout.name, "nhwc")), each(each), columns(each / channels),
 	      pixels(std::min<int64_t>(columns, 4096))
@@ -71,7 +72,7 @@ struct Conversion<kernels::TensorParameters> {
 };
 
 struct Launcher {
-	explicit Launcher(const char *const (&names)[3])
+	explicit Launcher(const char *const (&names)[4])
 	{
 		CUlib_st *library = nullptr;
 		int major = 0, minor = 0;
@@ -82,8 +83,8 @@ struct Launcher {
 		    driver->cuLibraryLoadData(&library, autoamp_kernel_images + image->offset, nullptr, nullptr, 0, nullptr,
 		                              nullptr, 0))
 			fail("loading the kernels", "refused");
-		CUkern_st **const kernels[] = {&half, &bfloat16, &settle};
-		for (int i = 0; i < 3; i++)
+		CUkern_st **const kernels[] = {&half, &bfloat16, &settle, &kept};
+		for (int i = 0; i < 4; i++)
 			if (driver->cuLibraryGetKernel(kernels[i], library, names[i]))
 				fail(names[i], "not in the image");
 		CHECK(cudaDeviceGetAttribute(&smCount, cudaDevAttrMultiProcessorCount, 0));
@@ -98,7 +99,7 @@ struct Launcher {
 	}
 
 	const autoamp::cuda::Driver *const driver = autoamp::cuda::driver();
-	CUkern_st *half = nullptr, *bfloat16 = nullptr, *settle = nullptr;
+	CUkern_st *half = nullptr, *bfloat16 = nullptr, *settle = nullptr, *kept = nullptr;
 	int smCount = 0;
 };
 
@@ -113,7 +114,12 @@ void measure(cudaStream_t stream, const Layout &layout, size_t bytes)
 	const size_t sets =
 	    gpu::isEmulated() ? 1 : std::clamp<size_t>(beyondCaches / moved, 1, kernels::predictionCount / 2);
 
-	char *source = nullptr, *target = nullptr, *rest = nullptr;
+	char *source = nullptr, *target = nullptr, *rest = nullptr, *copies = nullptr, *states = nullptr;
+	struct Weight {
+		kernels::WeightState state;
+		kernels::WeightFacts facts;
+	};
+	const size_t stateBytes = sets * kernels::operands * sizeof(Weight);
 	const size_t sourceBytes = (sourceCount * sizeof(float) + 255) / 256 * 256,
 	             targetBytes = (moved / 2 + 255) / 256 * 256;
 	const size_t tableBytes = kernels::predictionCount * sizeof(kernels::Prediction);
@@ -121,7 +127,10 @@ void measure(cudaStream_t stream, const Layout &layout, size_t bytes)
 	CHECK(cudaMalloc(reinterpret_cast<void **>(&source), sets * sourceBytes));
 	CHECK(cudaMalloc(reinterpret_cast<void **>(&target), sets * targetBytes));
 	CHECK(cudaMalloc(reinterpret_cast<void **>(&rest), tableBytes + 256 + recordBytes));
+	CHECK(cudaMalloc(reinterpret_cast<void **>(&copies), sets * targetBytes));
+	CHECK(cudaMalloc(reinterpret_cast<void **>(&states), stateBytes));
 	CHECK(cudaMemset(rest, 0, tableBytes));
+	CHECK(cudaMemset(states, 0, stateBytes));            // the first call converts
 	CHECK(cudaMemset(source, 0x3f, sets * sourceBytes)); // 0.747: nothing here depends on the values
 	CHECK(cudaDeviceSynchronize());                      // the stream does not wait for the legacy one
 
@@ -146,9 +155,23 @@ void measure(cudaStream_t stream, const Layout &layout, size_t bytes)
 			launch(launch.settle, kernels::settleBlocks(p.castBlocks, static_cast<unsigned>(launch.smCount)), stream,
 			       p);
 	};
-	// All predictions are right, as after a site's first calls.
-	for (size_t set = 0; set < sets; set++)
+	const auto sample = [&](int i) {
+		Call p = parametersOf(i);
+		const size_t set = static_cast<size_t>(i) % sets;
+		conversion.set(p, reinterpret_cast<const float *>(source + set * sourceBytes),
+		               reinterpret_cast<uint16_t *>(copies + set * targetBytes));
+		for (int operand = 0; operand < kernels::operands; operand++) {
+			Weight &weight = reinterpret_cast<Weight *>(states)[set * kernels::operands + size_t(operand)];
+			p.kept[operand] = {&weight.state, &weight.facts, 1, kernels::Keeping::frozen, kernels::sampleShare};
+		}
+		p.castBlocks = kernels::gridSize(p, static_cast<unsigned>(launch.smCount));
+		launch(launch.kept, p.castBlocks, stream, p);
+	};
+	// All predictions are right and all copies exist, as after a site's first calls.
+	for (size_t set = 0; set < sets; set++) {
 		half(static_cast<int>(set), true);
+		sample(static_cast<int>(set));
+	}
 
 	const struct {
 		const char *name;
@@ -165,6 +188,7 @@ void measure(cudaStream_t stream, const Layout &layout, size_t bytes)
 		     Call p = parametersOf(i);
 		     launch(launch.bfloat16, kernels::gridSize(p, static_cast<unsigned>(launch.smCount)), stream, p);
 	     }},
+	    {"bfloat16_sample", sample},
 	    {"float16_unsettled", [&](int i) { half(i, false); }},
 	    {"float16", [&](int i) { half(i, true); }},
 	};
@@ -181,7 +205,7 @@ void measure(cudaStream_t stream, const Layout &layout, size_t bytes)
 	const int exponent = ((bits >> 10) & 31) - 15;
 	if (scratch.used[0] != scratch.right[0] || exponent != scratch.right[0] - 1)
 		fail(layout.name, "the converted operand is wrong");
-	for (char *memory : {source, target, rest})
+	for (char *memory : {source, target, rest, copies, states})
 		CHECK(cudaFree(memory));
 }
 

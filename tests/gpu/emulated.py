@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-FIGURES = ("cast", "speed", "cost", "convolutions", "choice", "traced")
+FIGURES = ("cast", "speed", "weights", "cost", "convolutions", "choice", "traced")
 ABSENT = {"frameworks", "models"}  # they need a GPU
 WORDS = {"auto", "auto on TF32", "products", "chosen"}  # columns without figures
 

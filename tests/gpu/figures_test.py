@@ -12,14 +12,16 @@ from suite import figures, programs, section, shapes  # pylint: disable=wrong-im
 
 # ns of a call. `round` makes each round slower by 1 % for all ways, so ratios have no range.
 TIMES = {"bare": 8000, "bare_tf32": 4000, "bare_half": 1000, "linked": 8100, "float16": 2000, "bfloat16": 1600, "tf32": 4000,
-         "auto": 2000, "auto_tf32": 4000}
-DECISIONS = {"float16": ("cast", "float16"), "bfloat16": ("cast", "bfloat16"), "tf32": ("tf32", "tf32"), "auto": ("cast", "float16")}
+         "auto": 2000, "auto_tf32": 4000, "float16_checked": 1250, "float16_frozen": 1000, "bfloat16_checked": 1250,
+         "bfloat16_frozen": 1000}
+DECISIONS = {"float16": ("cast", "float16"), "bfloat16": ("cast", "bfloat16"), "tf32": ("tf32", "tf32"), "auto": ("cast", "float16"),
+             **{f"{name}_{mode}": ("cast", name) for name in ("float16", "bfloat16") for mode in ("checked", "frozen")}}
 LOSS = {"kernels_unattributed": 0, "kernels_missing": 0, "single_kernels_missing": 0, "graphs_missing": 0, "kernels_dropped": 0}
 
 
 class Program:
     """Instead of figures.Program."""
-    times, loss = TIMES, LOSS
+    times, loss, served = TIMES, LOSS, 9
 
     def __init__(self, step, name, variables):
         self.step, self.variables, self.calls = step, variables, []
@@ -31,6 +33,8 @@ class Program:
             raise RuntimeError("product: no_memory")
         if words[0] == "product":
             self.calls.append((shapes.shape(words[1:8]), ways))
+        if words[0] == "weight":
+            self.calls.append((f"{words[1]}x{words[2]}x{words[3]}", ways))
         count = int(words[words.index(ways[0]) - 1])
         return [{way: self.times[way] * (1 + index / 100) for way in ways} for index in range(count)]
 
@@ -44,7 +48,7 @@ class Program:
                     strategy, dtype = DECISIONS.get(way, ("fp32", "float32"))
                     ops.append({"shape": shape, "region": way if way != "linked" else None, "calls": 10, "strategy": strategy,
                                 "dtype_compute": dtype, "decision": "lowered" if way in DECISIONS else "kept", "reason": "too_small",
-                                "kernel_ns": 50000, "cast_ns": 10000})
+                                "kernel_ns": 50000, "cast_ns": 10000, "weights": {"served": self.served} if "_" in way else None})
                     kernels.append({"shape": shape, "count": 30})
         if not ops:
             ops = [{"region": way, "calls": 3, "decision": "lowered"} for way in DECISIONS]
@@ -135,6 +139,18 @@ class Figures(unittest.TestCase):
         step.left = lambda: 5.0
         self.assertIn("out of time before 64^3", figures.speed(step).failures)
 
+    def test_weights(self):
+        rows = self.rows(figures.weights(Step()))
+        self.assertEqual(len(rows), len(shapes.WEIGHTS))
+        row = rows["4096, 16 rows"]
+        self.assertEqual((row["TF32 us"], row["bfloat16"], row["bfloat16_checked"], row["float16_frozen"], row["float16_frozen us"]),
+                         ("4.0", "2.50 (2.50..2.50)", "3.20 (3.20..3.20)", "4.00 (4.00..4.00)", "1.0"))
+
+    def test_weights_that_are_not_kept_and_inputs_that_are(self):
+        for served in (0, 11):
+            with mock.patch.object(Program, "served", served):
+                self.assertEqual(len(figures.weights(Step()).failures), 4 * len(shapes.WEIGHTS))
+
     def test_choice(self):
         rows = self.rows(figures.choice(Step()))
         self.assertEqual(rows["fp32"]["products"], 100)
@@ -163,7 +179,7 @@ class Figures(unittest.TestCase):
     def test_casts(self):
         step = Step()
         step.answer = "".join(f"nchw 65536 {kind} 98304 {number} ns={ns}.0 least=1 most=1 repeats=7 calls=9\n" for number in range(3)
-                              for kind, ns in (("copy", 90), ("bfloat16", 100), ("float16_unsettled", 100), ("float16", 120)))
+                              for kind, ns in (("copy", 90), ("bfloat16", 100), ("bfloat16_sample", 9), ("float16_unsettled", 100), ("float16", 120)))
         row = self.rows(figures.cast(step))["nchw, 64 KiB"]
         self.assertEqual((row["copy GB/s"], row["bfloat16"], row["float16"]), ("1092 (1092..1092)", "0.90 (0.90..0.90)", "0.75 (0.75..0.75)"))
 

@@ -1,8 +1,7 @@
 // speed: times cuBLAS and cuBLASLt products in one process, interleaved. Each line of standard input is a request:
 //   product TRANSA TRANSB M N K BATCH EPILOGUE ROUNDS WAY...   device time; EPILOGUE: none, bias, relu or gelu
-//   call N ROUNDS WAY...                                       time of a cublasSgemm of N^3 in the calling thread; N =
-//   0: the
-//                                                              vendor returns at once
+//   weight M N K ROUNDS WAY...      device time; A, transposed, is one of several weights in turn, B changes
+//   call N ROUNDS WAY...            time of a cublasSgemm of N^3 in the calling thread; 0: the vendor returns at once
 // It prints a line for each way and round, then `done`.
 #include "tests/gpu/ways.h"
 
@@ -13,6 +12,7 @@ using gpu::Precision;
 using gpu::Way;
 
 constexpr size_t noiseCount = (1 << 20) + 7; // odd: columns do not repeat
+constexpr int untilKept = 6;                 // products with a weight until its copy is used, and one more
 constexpr size_t beyondCaches = 256u << 20, workspaceBytes = 32u << 20;
 constexpr const char *cublas = "libcublas.so.13", *cublasLt = "libcublasLt.so.13";
 
@@ -137,7 +137,8 @@ struct Program {
 			                      cudaMemcpyDeviceToDevice, session.stream));
 	}
 
-	void product(const Shape &shape, int rounds, const std::vector<std::string> &names)
+	// isWeight: enough weights that their copies do not fit in a cache together, each with its copy.
+	void product(const Shape &shape, int rounds, const std::vector<std::string> &names, bool isWeight)
 	{
 		// A, B and C in fp32, then A and B in half.
 		const size_t wide = shape.a() + shape.b() + shape.c(), count = wide + (shape.a() + shape.b() + 1) / 2;
@@ -149,7 +150,8 @@ struct Program {
 			return;
 		}
 		// More sets of operands than any cache holds at once.
-		const size_t sets = gpu::isEmulated() ? 1 : std::clamp<size_t>(beyondCaches / bytes, 1, 64);
+		const size_t sets =
+		    gpu::isEmulated() ? 1 : std::clamp<size_t>(beyondCaches / (isWeight ? 2 * shape.a() : bytes), 1, 64);
 		float *memory = nullptr, *bias = nullptr;
 		CHECK(cudaMalloc(reinterpret_cast<void **>(&memory), sets * bytes));
 		CHECK(cudaMalloc(reinterpret_cast<void **>(&bias), size_t(shape.m) * sizeof(float)));
@@ -165,14 +167,25 @@ struct Program {
 		gpu::interleave(rounds, names, [&](const Way &way) {
 			CHECK(cublasSetMathMode(session.handle, way.precision == Precision::tf32 ? CUBLAS_TF32_TENSOR_OP_MATH
 			                                                                         : CUBLAS_DEFAULT_MATH));
-			return gpu::text(gpu::timeOnDevice(session.stream, [&](int i) {
+			const auto enqueueOne = [&](int i) {
 				float *const a = memory + size_t(i) % sets * count, *const c = a + shape.a() + shape.b();
+				float *const b = isWeight ? memory + shape.a() : a + shape.a();
+				// B must not be kept: it changes within each window of four observed calls. In all ways, so that
+				// they have the same cost.
+				if (isWeight && i % 3 == 0)
+					CHECK(cudaMemcpyAsync(b, noise.data() + size_t(i) % noiseCount, sizeof(float),
+					                      cudaMemcpyDeviceToDevice, session.stream));
 				auto *const half = reinterpret_cast<uint16_t *>(a + wide);
 				const bool isHalf = way.precision == Precision::half;
 				enqueue(way, shape, isHalf ? half : static_cast<void *>(a),
-				        isHalf ? half + shape.a() : static_cast<void *>(a + shape.a()), c,
-				        matmuls[int(way.precision)].get());
-			}));
+				        isHalf ? half + shape.a() : static_cast<void *>(b), c, matmuls[int(way.precision)].get());
+			};
+			for (int pass = 0; pass < untilKept && isWeight; pass++) {
+				for (size_t set = 0; set < sets; set++)
+					enqueueOne(pass * static_cast<int>(sets) + static_cast<int>(set));
+				CHECK(cudaStreamSynchronize(session.stream)); // the host then knows that the weights stay the same
+			}
+			return gpu::text(gpu::timeOnDevice(session.stream, enqueueOne));
 		});
 		CHECK(cudaFree(memory));
 		CHECK(cudaFree(bias));
@@ -243,7 +256,11 @@ int main()
 		if (what == "product") {
 			words >> transa >> transb >> shape.m >> shape.n >> shape.k >> shape.batch >> shape.epilogue >> rounds;
 			shape.transa = operationOf(transa), shape.transb = operationOf(transb);
-			program.product(shape, rounds, gpu::words(words));
+			program.product(shape, rounds, gpu::words(words), false);
+		} else if (what == "weight") {
+			words >> shape.m >> shape.n >> shape.k >> rounds;
+			shape.transa = CUBLAS_OP_T, shape.epilogue = "none";
+			program.product(shape, rounds, gpu::words(words), true);
 		} else if (what == "call") {
 			words >> n >> rounds;
 			program.call(n, rounds, gpu::words(words));

@@ -21,11 +21,19 @@ struct Way {
 	bool isRegion; // in a region of that name: AUTOAMP_CONFIG has rules for some of the names
 };
 constexpr Way ways[] = {
-    {"bare", true, Precision::fp32, false},      {"bare_tf32", true, Precision::tf32, false},
-    {"bare_half", true, Precision::half, false}, {"linked", false, Precision::fp32, false},
-    {"float16", false, Precision::fp32, true},   {"bfloat16", false, Precision::fp32, true},
-    {"tf32", false, Precision::fp32, true},      {"auto", false, Precision::fp32, true},
+    {"bare", true, Precision::fp32, false},
+    {"bare_tf32", true, Precision::tf32, false},
+    {"bare_half", true, Precision::half, false},
+    {"linked", false, Precision::fp32, false},
+    {"float16", false, Precision::fp32, true},
+    {"bfloat16", false, Precision::fp32, true},
+    {"tf32", false, Precision::fp32, true},
+    {"auto", false, Precision::fp32, true},
     {"auto_tf32", false, Precision::tf32, true},
+    {"float16_checked", false, Precision::fp32, true},
+    {"float16_frozen", false, Precision::fp32, true},
+    {"bfloat16_checked", false, Precision::fp32, true},
+    {"bfloat16_frozen", false, Precision::fp32, true},
 };
 
 inline const Way &wayOf(const std::string &name)

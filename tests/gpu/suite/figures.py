@@ -11,6 +11,8 @@ from suite.step import note
 ROOM = {"MEMORY": "4G"}  # 16384^3 needs more for its 16-bit operands than the default allows
 # Regions of the programs whose precision a rule demands; the others follow the cost model.
 RULES = "".join(f'[[rule]]\nregion = "{name}"\nprecision = "{name}"\n' for name in ("float16", "bfloat16", "tf32"))
+RULES += "".join(f'[[rule]]\nregion = "{name}_{mode}"\nprecision = "{name}"\nweights = "{mode}"\n'
+                 for name in ("float16", "bfloat16") for mode in ("checked", "frozen"))
 LOWERED = ("float16", "bfloat16")
 LEAST_ON_TF32 = 0.98
 FOR_THE_REPORT = 10  # seconds
@@ -97,7 +99,7 @@ def decided(report, shape, region):
 
 
 def cast(step):
-    kinds = ["bfloat16", "float16_unsettled", "float16"]
+    kinds = ["bfloat16", "bfloat16_sample", "float16_unsettled", "float16"]  # sample: of two kept operands, 1/64 is read
     section = step.section("conversion: bandwidth over that of a device-to-device copy of as many bytes (median and range)",
                            "layout, fp32 bytes", "copy GB/s", *kinds)
     done = step.run([step.program("cast_bandwidth"), *map(str, SIZES[:1] if step.is_small else SIZES)])
@@ -140,9 +142,33 @@ def speed(step):
     return section
 
 
-def microseconds(rounds):
-    """Median time of the call in fp32, without autoamp."""
-    return median([r["bare"] and r["bare"] / 1e3 for r in rounds])
+def weights(step):
+    """A kept weight against conversion at each call and against TF32. The weights change in turn and exceed the caches."""
+    ways = [f"{dtype}{mode}" for dtype in LOWERED for mode in ("", "_checked", "_frozen")]
+    section = step.section("products with a kept weight: how many times as fast as TF32 without autoamp (float16, bfloat16: conversion at "
+                           "each call; median and range), and time of a hit", "N, rows", "TF32 us", *ways, *(f"{way} us" for way in ways))
+    chosen = shapes.SMALL_WEIGHTS if step.is_small else shapes.WEIGHTS
+    program = Program(step, "speed", {"SCOPE": "regions"})
+    found = measured(step, section, program, {name: ("weight", *words, 2 if step.is_small else 3, *reversed(ways), "bare_tf32")
+                                              for name, words in chosen.items()},
+                     lambda rounds: [microseconds(rounds, "bare_tf32"), *(spread(ratios(rounds, "bare_tf32", way), "%.2f") for way in ways),
+                                     *(microseconds(rounds, way) for way in ways)])
+    report = program.close()
+    for name in found:
+        m, n, k = chosen[name]
+        for way in ways:
+            rows = [row for row in report["ops"] if row["region"] == way and row["shape"] == f"{m}x{n}x{k}"]
+            served = sum((row["weights"] or {}).get("served") or 0 for row in rows)
+            calls = sum(row["calls"] for row in rows)
+            section.check(0 < served <= calls if "_" in way else not served, f"{name}, {way}: {served} hits in {calls} calls")
+            decision = decided(report, f"{m}x{n}x{k}", way)
+            section.check(decision == f"cast {way.partition('_')[0]}", f"{name}, {way}: {decision}")
+    return section
+
+
+def microseconds(rounds, way="bare"):
+    """Median time of a call; by default in fp32, without autoamp."""
+    return median([r[way] and r[way] / 1e3 for r in rounds])
 
 
 def work(words):

@@ -26,6 +26,9 @@ PRODUCTS = {
 }
 SMALL = {"256^3": nn(256, 256, 256), "64^3, 16 times": nn(64, 64, 64, 16), "128x96x160 NT": ("N", "T", 128, 96, 160, 1, "none"),
          "128^3 gelu": nn(128, 128, 128, 1, "gelu")}
+# x[M, N] times a weight of N x N, in column order: M, N, K of a product whose A is the weight.
+WEIGHTS = {f"{n}, {m} rows": (n, m, n) for n in (1024, 2048, 4096, 8192) for m in (1, 4, 16, 64, 128, 256, 512, 1024, 4096)}
+SMALL_WEIGHTS = {"512, 4 rows": (512, 4, 512), "512, 16 rows": (512, 16, 512)}
 TRACED = {name: PRODUCTS[name] for name in ("256^3", "1024^3", "4096^3", "512x512x64, 128 times")}
 
 

@@ -21,6 +21,7 @@ for _function, _seconds in (
         (programs.frameworks, 180),
         (figures.cast, 60),
         (figures.speed, 180),
+        (figures.weights, 120),
         (figures.cost, 60),
         (figures.convolutions, 120),
         (programs.models, 240),
