@@ -158,7 +158,7 @@ class Changes:
 
     def check(self, mode, *cases, program=PROGRAM, **more):
         result = run(program, *cases, **self.way.variables, WEIGHTS=mode, **more)
-        self.assertTrue(result.cases)
+        self.assertTrue(result.cases, (result.status, result.errors))
         sums = weights_of(result.rows())
         if sums["changed"]:
             self.assertEqual(mode, "frozen")
@@ -243,6 +243,9 @@ class ChangesHalf(Changes, Test):
             element = weights_of(result.rows_of(result.cases["change.replayed_element"]))
             # The copy of the calls before the graph, and that of the graph.
             self.assertEqual((element["made"], element[event], element["given_up"]), (2, 1, 0))
+            # One copy for each branch: the emulated device runs them one after the other, so that no result would be wrong.
+            branches = weights_of(result.rows_of(result.cases["change.replayed_branches"]))
+            self.assertEqual(branches["made"], 3)
 
     def test_threads_streams_devices(self):
         for mode in ("checked", "frozen"):
