@@ -6,6 +6,7 @@
 #include <cuda.h>
 
 #include <array>
+#include <atomic>
 #include <thread>
 
 using namespace client;
@@ -17,7 +18,6 @@ constexpr int64_t edge = 512;       // edge * edge floats are 1 MiB
 constexpr int warming = 8;          // products that prove a weight, and some that use the copy
 constexpr int afterDense = 4;       // products after a dense change
 constexpr int afterSparse = 64 + 2; // after another one: the sample visits all elements in 64 products
-constexpr auto captureMode = cudaStreamCaptureModeRelaxed;
 
 PointerCache copyOf;
 
@@ -307,7 +307,11 @@ private:
 // The products of each case have their own shape, and therefore a row of the report.
 int64_t depthOf(int number)
 {
-	return edge + 8 * number;
+	return edge + 8 * (number % 10);
+}
+int64_t widthOf(int number)
+{
+	return edge + 8 * (number / 10);
 }
 
 // ---- changes
@@ -316,8 +320,8 @@ struct Edit {
 	const char *name;
 	bool isDense;
 	void (*apply)(Weight &, Content &);
-	int64_t rows = 0, columns = edge; // 0: by the number of the case
-	bool isFinal = false;             // no further products with another content
+	int64_t rows = 0, columns = 0; // 0: by the number of the case
+	bool isFinal = false;          // no further products with another content
 };
 
 void step(Weight &, Content &content)
@@ -340,18 +344,18 @@ void block(Weight &weight, Content &content, int64_t row, int64_t column, int64_
 			content[weight.index(i, j)] += 3;
 }
 
-constexpr int64_t tall = 4096, wide = 256; // a large matrix of few elements: 128 lines in each column
+constexpr int64_t tall = 2048, wide = 192; // each sample has a line of each column
 
 const Edit edits[] = {
     {"step", true, step},
-    {"row", true, [](Weight &w, Content &c) { block(w, c, 2077, 0, 1, w.columns); }, tall, wide},
+    {"row", true, [](Weight &w, Content &c) { block(w, c, 1077, 0, 1, w.columns); }, tall, wide},
     {"column", true, [](Weight &w, Content &c) { block(w, c, 0, 111, w.rows, 1); }, tall, wide},
     {"row_of_small", false, [](Weight &w, Content &c) { block(w, c, 77, 0, 1, w.columns); }},
     {"column_of_small", false, [](Weight &w, Content &c) { block(w, c, 0, 201, w.rows, 1); }},
     {"first_element", false, [](Weight &, Content &c) { c.front() += 2; }},
     {"last_element", false, [](Weight &, Content &c) { c.back() += 2; }},
     {"element", false, [](Weight &w, Content &c) { c[w.index(300, 211)] += 2; }},
-    {"element_of_tall", false, [](Weight &w, Content &c) { c[w.index(3001, 131)] += 2; }, tall, wide},
+    {"element_of_tall", false, [](Weight &w, Content &c) { c[w.index(2001, 131)] += 2; }, tall, wide},
     {"half_of_row", false, [](Weight &w, Content &c) { block(w, c, 33, 0, 1, w.columns / 2); }},
     {"block", false, [](Weight &w, Content &c) { block(w, c, 100, 200, 64, 64); }},
     {"block_of_tall", true, [](Weight &w, Content &c) { block(w, c, 1000, 100, 64, 64); }, tall, wide},
@@ -382,7 +386,7 @@ const Edit edits[] = {
 void edited(const Edit &edit, int number, Line &line)
 {
 	Session session;
-	Weight weight(edit.rows ? edit.rows + 8 * number : depthOf(number), edit.columns);
+	Weight weight(edit.rows ? edit.rows + 8 * number : depthOf(number), edit.rows ? edit.columns : widthOf(number));
 	Product product(weight, {.inputs = number % 2 ? 1 : 4});
 	for (int i = 0; i < warming; i++)
 		product.runAndJudge(session);
@@ -399,7 +403,7 @@ using Act = void (*)(Session &, Weight &, Product &, int turn);
 void acts(Act act, int turns, int between, int number, Line &line)
 {
 	Session session;
-	Weight weight(depthOf(number), edge);
+	Weight weight(depthOf(number), widthOf(number));
 	Product product(weight, {});
 	for (int i = 0; i < warming; i++)
 		product.runAndJudge(session);
@@ -432,7 +436,7 @@ void reused(Session &session, Weight &weight, Product &, int turn)
 void freed(int number, Line &line)
 {
 	Session session;
-	Weight weight(depthOf(number), edge);
+	Weight weight(depthOf(number), widthOf(number));
 	// Between two other allocations, so that the freed range is not joined with another one.
 	std::array<void *, 16> blocks = {};
 	for (void *&block : blocks)
@@ -500,7 +504,7 @@ void remapped(int number, Line &line)
 {
 	constexpr size_t grain = 2 << 20;
 	Session session;
-	Weight weight(depthOf(number), edge);
+	Weight weight(depthOf(number), widthOf(number));
 	CUmemAllocationProp properties = {};
 	properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
 	properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
@@ -541,8 +545,8 @@ void remapped(int number, Line &line)
 void viewed(int number, Line &line)
 {
 	Session session;
-	Weight all(depthOf(number), edge + 2);
-	Weight part(depthOf(number) - 8, edge, 1, Data::integers, 8);
+	Weight all(depthOf(number), widthOf(number) + 2);
+	Weight part(depthOf(number) - 8, widthOf(number), 1, Data::integers, 8);
 	const size_t shift = all.index(5, 1);
 	const auto share = [&] {
 		const Content &from = all.history.now();
@@ -554,7 +558,7 @@ void viewed(int number, Line &line)
 	part.lend(all.address() + shift);
 	part.history.replace(share(), true);
 	all.write(nullptr);
-	Product ofAll(all, {}), ofPart(part, {.isTransposed = false, .inputs = 1});
+	Product ofAll(all, {}), ofPart(part, {.isTransposed = false, .inputs = 6});
 	for (int turn = 0; turn < 3; turn++) {
 		for (int i = 0; i < (turn ? afterDense : warming); i++) {
 			ofAll.runAndJudge(session);
@@ -576,7 +580,7 @@ void reset(int number, Line &line)
 {
 	for (int turn = 0; turn < 2; turn++) {
 		Session session;
-		Weight weight(depthOf(number), edge, static_cast<uint64_t>(turn));
+		Weight weight(depthOf(number), widthOf(number), static_cast<uint64_t>(turn));
 		Product product(weight, {});
 		for (int i = 0; i < warming; i++)
 			product.runAndJudge(session);
@@ -595,9 +599,10 @@ void reset(int number, Line &line)
 class Graph
 {
 public:
-	Graph(cudaStream_t stream, const std::function<void()> &enqueue)
+	Graph(cudaStream_t stream, const std::function<void()> &enqueue,
+	      cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed)
 	{
-		const cudaGraph_t graph = capture(stream, enqueue);
+		const cudaGraph_t graph = capture(stream, enqueue, mode);
 		CHECK(cudaGraphInstantiate(&executable_, graph, 0));
 		CHECK(cudaGraphDestroy(graph));
 	}
@@ -611,7 +616,7 @@ public:
 	// The executable now has other operands. Returns whether it could be updated.
 	bool update(cudaStream_t stream, const std::function<void()> &enqueue)
 	{
-		const cudaGraph_t graph = capture(stream, enqueue);
+		const cudaGraph_t graph = capture(stream, enqueue, cudaStreamCaptureModeRelaxed);
 		cudaGraphExecUpdateResultInfo info = {};
 		const bool isDone = cudaGraphExecUpdate(executable_, graph, &info) == cudaSuccess;
 		cudaGetLastError();
@@ -620,10 +625,10 @@ public:
 	}
 
 private:
-	static cudaGraph_t capture(cudaStream_t stream, const std::function<void()> &enqueue)
+	static cudaGraph_t capture(cudaStream_t stream, const std::function<void()> &enqueue, cudaStreamCaptureMode mode)
 	{
 		cudaGraph_t graph = nullptr;
-		CHECK(cudaStreamBeginCapture(stream, captureMode));
+		CHECK(cudaStreamBeginCapture(stream, mode));
 		enqueue();
 		CHECK(cudaStreamEndCapture(stream, &graph));
 		return graph;
@@ -645,7 +650,7 @@ void replayed(int number, Line &line)
 {
 	Session session;
 	const Workspace workspace(session);
-	Weight weight(depthOf(number), edge), other(depthOf(number), edge + 16, 2);
+	Weight weight(depthOf(number), widthOf(number)), other(depthOf(number), widthOf(number) + 16, 2);
 	Product filler(other, {.inputs = 3});
 	Product products[] = {{weight, {}}, {weight, {.inputs = 1}}, {weight, {.isTransposed = false, .inputs = 2}}};
 	for (int i = 0; i < warming; i++)
@@ -678,7 +683,7 @@ void replayed(int number, Line &line)
 void replayedElement(int number, Line &line)
 {
 	Session session;
-	Weight weight(depthOf(number), edge);
+	Weight weight(depthOf(number), widthOf(number));
 	Product product(weight, {.inputs = 1});
 	for (int i = 0; i < warming; i++)
 		product.runAndJudge(session);
@@ -693,12 +698,39 @@ void replayedElement(int number, Line &line)
 	weight.history.put(line);
 }
 
+// Each kind of a product once, for the calls that can fail: a copy that is made, used, repaired, and one of a graph.
+void brief(int number, Line &line)
+{
+	Session session;
+	const Workspace workspace(session);
+	Weight weight(depthOf(number), widthOf(number));
+	Product product(weight, {.inputs = 1});
+	for (int i = 0; i < warming; i++)
+		product.runAndJudge(session);
+	{
+		const Graph graph(session.stream, [&] { product.enqueue(session); });
+		for (int replay = 0; replay < 3; replay++) {
+			if (replay)
+				stepped(session, weight, product, 0);
+			graph.replay(session.stream);
+			product.judge();
+		}
+	}
+	product.runAndJudge(session);
+	Session other;
+	product.runAndJudge(other); // its stream takes the copy over
+	product.describe(line);
+	weight.history.put(line);
+	line.put("copies", 2);
+	line.putCounts();
+}
+
 // Two branches of one graph with the same weight.
 void replayedBranches(int number, Line &line)
 {
 	Session main, side;
 	const Workspace workspaces[] = {Workspace(main), Workspace(side)};
-	Weight weight(depthOf(number), edge);
+	Weight weight(depthOf(number), widthOf(number));
 	std::vector<std::unique_ptr<Product>> products;
 	for (int i = 0; i < 4; i++)
 		products.push_back(std::make_unique<Product>(weight, Use{.inputs = 2}, 10 + i));
@@ -728,8 +760,9 @@ void updatedGraph(int number, Line &line)
 {
 	Session session, other;
 	const Workspace workspaces[] = {Workspace(session), Workspace(other)};
-	Weight first(depthOf(number), edge), second(depthOf(number), edge, 2), third(depthOf(number), edge + 8, 3);
-	Product ofFirst(first, {}), ofSecond(second, {}), filler(third, {});
+	Weight first(depthOf(number), widthOf(number)), second(depthOf(number), widthOf(number), 2),
+	    third(depthOf(number), widthOf(number) + 8, 3);
+	Product ofFirst(first, {}), ofSecond(second, {}), filler(third, {.inputs = 7});
 	for (int i = 0; i < warming; i++) {
 		ofFirst.runAndJudge(session);
 		ofSecond.runAndJudge(session);
@@ -761,7 +794,7 @@ void updatedGraph(int number, Line &line)
 void threaded(int number, Line &line)
 {
 	constexpr int threads = 4, rounds = 6, each = 4;
-	Weight weight(depthOf(number), edge);
+	Weight weight(depthOf(number), widthOf(number));
 	std::vector<std::unique_ptr<Session>> sessions;
 	std::vector<std::vector<std::unique_ptr<Product>>> products(threads);
 	for (uint64_t i = 0; i < threads; i++) {
@@ -795,7 +828,7 @@ void threaded(int number, Line &line)
 void streams(int number, Line &line)
 {
 	Session one, two;
-	Weight weight(depthOf(number), edge);
+	Weight weight(depthOf(number), widthOf(number));
 	std::vector<std::unique_ptr<Product>> products;
 	for (uint64_t i = 0; i < 6; i++)
 		products.push_back(std::make_unique<Product>(weight, Use{}, 10 + i));
@@ -919,26 +952,27 @@ struct Bits {
 	double error = 0;
 };
 
-// Three weights in turn, with 1, 5 and 64 inputs in turn.
+// Two weights in turn, with 1, 5 and 64 inputs in turn.
 void steady(const Use &wanted, int64_t pad, int number, Line &line)
 {
 	Session session;
 	Bits bits(line);
 	std::vector<std::unique_ptr<Weight>> weights;
 	std::vector<std::unique_ptr<Product>> products;
-	for (uint64_t i = 0; i < 3; i++) {
-		weights.push_back(std::make_unique<Weight>(depthOf(number), edge, 20 + i, Data::gaussians, pad, pad % 2));
+	for (uint64_t i = 0; i < 2; i++) {
+		weights.push_back(
+		    std::make_unique<Weight>(depthOf(number), widthOf(number), 20 + i, Data::gaussians, pad, pad % 2));
 		for (const int64_t inputs : {1, 5, 64}) {
 			Use use = wanted;
 			use.inputs = inputs;
 			products.push_back(std::make_unique<Product>(*weights.back(), use, 30 + i, Data::gaussians));
 		}
 	}
-	for (int round = 0; round < 14; round++)
-		for (size_t i = 0; i < 3; i++) {
+	for (int round = 0; round < 9; round++)
+		for (size_t i = 0; i < 2; i++) {
 			Product &product = *products[3 * i + static_cast<size_t>(round % 3)];
 			product.run(session);
-			bits.add(product, round > 9);
+			bits.add(product, round > 5);
 		}
 	bits.put(*products[0]);
 }
@@ -948,7 +982,7 @@ void mixed(int number, Line &line)
 {
 	Session session;
 	Bits bits(line);
-	Weight weight(depthOf(number), edge, 3, Data::gaussians, 5);
+	Weight weight(depthOf(number), widthOf(number), 3, Data::gaussians, 5);
 	std::vector<std::unique_ptr<Product>> products;
 	for (const int64_t inputs : {64, 1, 17})
 		for (int way = 0; way < 8; way++)
@@ -974,7 +1008,7 @@ void smallAlpha(int number, Line &line)
 {
 	Session session, other;
 	Bits bits(line);
-	Weight weight(depthOf(number), edge, 4, Data::gaussians);
+	Weight weight(depthOf(number), widthOf(number), 4, Data::gaussians);
 	Content scaled = weight.history.now();
 	scaleBy(scaled, 0x1p-40f);
 	weight.history.replace(std::move(scaled), true);
@@ -1056,7 +1090,8 @@ void captured(int number, Line &line)
 	Session session;
 	const Workspace workspace(session);
 	Bits bits(line);
-	Weight proven(depthOf(number), edge, 7, Data::gaussians), fresh(depthOf(number), edge, 8, Data::gaussians);
+	Weight proven(depthOf(number), widthOf(number), 7, Data::gaussians),
+	    fresh(depthOf(number), widthOf(number), 8, Data::gaussians);
 	Product products[] = {{proven, {}, 60, Data::gaussians},
 	                      {proven, {.isB = true, .isTransposed = false, .inputs = 1}, 61, Data::gaussians},
 	                      {fresh, {}, 62, Data::gaussians}};
@@ -1082,11 +1117,59 @@ void captured(int number, Line &line)
 	bits.put(products[0]);
 }
 
+// While one thread captures in global mode, another one makes a copy, and takes over that of another stream. Neither
+// may break the capture.
+void beside(int number, Line &line)
+{
+	Session mine, theirs;
+	Bits bits(line);
+	Weight proven(depthOf(number), widthOf(number), 13, Data::gaussians),
+	    almost(depthOf(number), widthOf(number), 14, Data::gaussians);
+	Product captured(proven, {.inputs = 2}, 100, Data::gaussians), takeover(proven, {}, 101, Data::gaussians),
+	    maker(almost, {.inputs = 3}, 102, Data::gaussians);
+	for (Session *session : {&theirs, &mine}) // each has its first calls before the capture
+		for (int i = 0; i < warming; i++) {
+			if (i < 4 && session == &theirs)
+				maker.run(theirs);
+			takeover.run(*session);
+		}
+	std::atomic<int> turn{0};
+	std::thread other([&] {
+		while (turn != 1)
+			std::this_thread::yield();
+		for (int i = 0; i < 3; i++) {
+			takeover.enqueue(theirs);
+			maker.enqueue(theirs);
+		}
+		turn = 2;
+	});
+	{
+		const Graph graph(
+		    mine.stream,
+		    [&] {
+			    turn = 1;
+			    while (turn != 2)
+				    std::this_thread::yield();
+			    captured.enqueue(mine);
+		    },
+		    cudaStreamCaptureModeGlobal);
+		other.join();
+		for (int replay = 0; replay < 2; replay++) {
+			graph.replay(mine.stream);
+			bits.add(captured);
+		}
+	}
+	CHECK(cudaDeviceSynchronize());
+	for (Product *product : {&takeover, &maker})
+		bits.add(*product);
+	bits.put(takeover);
+}
+
 // Two streams, each in its own thread; or two streams in flight at once.
 void concurrent(bool isThreaded, int number, Line &line)
 {
 	Bits bits(line);
-	Weight weight(depthOf(number), edge, 9, Data::gaussians);
+	Weight weight(depthOf(number), widthOf(number), 9, Data::gaussians);
 	constexpr size_t count = 4;
 	std::vector<std::unique_ptr<Session>> sessions;
 	std::vector<std::unique_ptr<Product>> products;
@@ -1124,7 +1207,7 @@ void rescaled(int number, Line &line)
 {
 	Session session;
 	Bits bits(line);
-	Weight weight(depthOf(number), edge, 12, Data::gaussians);
+	Weight weight(depthOf(number), widthOf(number), 12, Data::gaussians);
 	Product product(weight, {}, 90, Data::gaussians);
 	for (const float factor : {1.0f, 3.0f, 0x1p5f, 0x1p-30f, 0.7f, 0x1p40f, 5.0f}) {
 		weight.change(
@@ -1149,7 +1232,7 @@ void sameOnDevices(int number, Line &line)
 	for (int device = 0; device < std::min(count, 2); device++) {
 		CHECK(cudaSetDevice(device));
 		Session session;
-		Weight weight(depthOf(number), edge, 11 + static_cast<uint64_t>(device), Data::gaussians);
+		Weight weight(depthOf(number), widthOf(number), 11 + static_cast<uint64_t>(device), Data::gaussians);
 		Product product(weight, {}, 80, Data::gaussians);
 		for (int i = 0; i < warming; i++) {
 			product.run(session);
@@ -1192,12 +1275,13 @@ std::vector<Case> allCases()
 	add("same.small_alpha", smallAlpha);
 	add("same.both", both);
 	add("same.captured", captured);
+	add("same.beside", beside);
 	add("same.threads", [](int of, Line &line) { concurrent(true, of, line); });
 	add("same.streams", [](int of, Line &line) { concurrent(false, of, line); });
 	add("same.devices", sameOnDevices);
 	add("rescaled", rescaled);
 	for (const Edit &edit : edits)
-		add(std::string("change.") + edit.name, [&edit](int of, Line &line) { edited(edit, of, line); });
+		add(std::string("edit.") + edit.name, [&edit](int of, Line &line) { edited(edit, of, line); });
 	struct Row {
 		const char *name;
 		Act act;
@@ -1215,6 +1299,7 @@ std::vector<Case> allCases()
 	add("change.viewed", viewed);
 	add("change.square", squareChanges);
 	add("change.replayed", replayed);
+	add("change.brief", brief);
 	add("change.replayed_element", replayedElement);
 	add("change.replayed_branches", replayedBranches);
 	add("change.updated_graph", updatedGraph);

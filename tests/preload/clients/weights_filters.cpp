@@ -7,7 +7,7 @@ using namespace client;
 namespace {
 
 constexpr double worst = 4e-3;
-constexpr int outputs = 192, filter = 3, size = 4; // outputs * inputs * 9 floats are more than 1 MiB
+constexpr int outputs = 192, filter = 3, size = 2; // outputs * inputs * 9 floats are more than 1 MiB
 constexpr int warming = 8, afterDense = 3, afterSparse = 64 + 2;
 
 PointerCache copyOf;
@@ -191,7 +191,7 @@ const Edit edits[] = {
 std::vector<Case> allCases()
 {
 	std::vector<Case> cases;
-	int inputs = 160; // differs in each case
+	int inputs = 144; // differs in each case
 	for (const bool isForward : {true, false})
 		for (const bool isNhwc : {false, true}) {
 			const std::string way = std::string(isForward ? ".forward" : ".data") + (isNhwc ? "_nhwc" : "");
@@ -212,7 +212,7 @@ std::vector<Case> allCases()
 				if (!edit.isDense && isForward == isNhwc)
 					continue;
 				inputs += 8;
-				cases.push_back({"change." + std::string(edit.name) + way, [=, &edit](Line &line) {
+				cases.push_back({"edit." + std::string(edit.name) + way, [=, &edit](Line &line) {
 					                 const DnnSession session;
 					                 Problem problem(inputs, isForward, isNhwc, true);
 					                 for (int i = 0; i < warming; i++)
