@@ -273,7 +273,11 @@ struct Ring {
 	Event events[ringSize];
 	uint32_t totals[siteCount][operands][kindCount];
 	uint32_t isUncured[siteCount]; // a strict product of the site was mended in vain
-	WeightFacts weights[weightCount];
+	// Observed operands. Only one thread of an observed call reads and writes a state across the bus.
+	struct {
+		WeightState state;
+		WeightFacts facts;
+	} weights[weightCount];
 	// By Update::scaler. Only probes write it, in the order of the program's streams.
 	struct {
 		GradientState before; // at the latest probe before an update

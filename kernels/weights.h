@@ -7,7 +7,7 @@
 
 namespace autoamp::kernels {
 
-// What a call does with an operand. observed: converts it, and computes a fingerprint of it. checked, frozen: uses the
+// Treatment of an operand by a call. observed: converts it, and computes a fingerprint of it. checked, frozen: uses the
 // kept copy, if it has a content; else it converts the operand into the copy.
 enum class Keeping : uint32_t { none, observed, checked, frozen };
 
@@ -25,9 +25,9 @@ struct WeightState {
 	uint32_t compared, repeated; // observed operands, over all generations
 };
 
-// What the host reads of an operand, in mapped memory. The upper half of a word is the lower half of the generation to
-// which the lower half belongs. Of inARow, that has two parts of 16 bits: the number of observations that have ended,
-// and the number of equal fingerprints in a row.
+// Findings about an operand for the host, in mapped memory. The upper half of a word is the lower half of the
+// generation to which the lower half belongs. The lower half of inARow has two parts of 16 bits: the number of
+// observations that have ended, and the number of equal fingerprints in a row.
 struct WeightFacts {
 	uint64_t inARow;
 	uint64_t changes; // of the copy
@@ -52,7 +52,7 @@ AUTOAMP_HOST_DEVICE inline bool isCopy(const Kept &kept)
 	return kept.how == Keeping::checked || kept.how == Keeping::frozen;
 }
 
-// What a block of the cast has found, by operand.
+// Findings of one block of the cast, by operand.
 struct KeptRecord {
 	uint64_t fingerprint[2];
 	uint32_t differs[2];

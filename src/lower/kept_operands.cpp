@@ -57,8 +57,8 @@ void KeptOperands::choose(LoweredCall &call, int operand, const void *source, ui
 	scale::Slots &slots = call.context->slots;
 	const uint32_t index = weights.indexOf(weight);
 	const kernels::WeightFacts &facts = slots.weightFacts(index);
-	use.kept = {slots.weightsOnDevice() + index, &slots.ringOnDevice()->weights[index], weight.generation,
-	            kernels::Keeping::none, kernels::sampleShare};
+	auto &onDevice = slots.ringOnDevice()->weights[index];
+	use.kept = {&onDevice.state, &onDevice.facts, weight.generation, kernels::Keeping::none, kernels::sampleShare};
 	const uint32_t compared = __atomic_load_n(&facts.compared, __ATOMIC_RELAXED),
 	               repeated = __atomic_load_n(&facts.repeated, __ATOMIC_RELAXED);
 	told.compared = compared - std::exchange(weight.compared, compared);
@@ -119,7 +119,7 @@ bool KeptOperands::make(LoweredCall &call, Weight &weight, WeightUse &told, size
 	}
 	cuda::Block block = {0, cuda::Failure::overBudget};
 	for (int attempt = 0; attempt < 2 && !block.address; ++attempt) {
-		if (attempt) { // the copies of freed memory make room
+		if (attempt) { // copies of memory that was freed are released
 			weights.releaseFreed(driver);
 			weights.collect(driver, call.context->memory);
 		}

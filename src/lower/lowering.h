@@ -42,7 +42,7 @@ struct SiteCache {
 	uint32_t site = 0;                                // index in the event ring
 };
 
-// What a call did with an operand of at least 1 MiB (kept_operands.h). All members are empty for other operands.
+// Use of one operand of at least 1 MiB in a call (kept_operands.h). All members are empty for other operands.
 struct WeightUse {
 	policy::Weights how = policy::Weights::off; // checked or frozen: the product used a kept copy
 	const char *reason = nullptr;               // why it used none: a word for reports

@@ -99,7 +99,7 @@ void Weights::retire(IsMeant isMeant)
 	const std::lock_guard lock(mutex_);
 	for (Weight *weight = table_; weight && weight < table_ + kernels::weightCount; ++weight)
 		if (weight->copy && !weight->isRetired && isMeant(*weight)) {
-			weight->isRetired = true; // of a claimed operand, collect() waits until the call has ended
+			weight->isRetired = true; // collect() waits until the call of a claimed operand has ended
 			hasRetired_.store(true, std::memory_order_release);
 		}
 }

@@ -9,8 +9,7 @@ namespace autoamp::scale {
 
 cuda::Failure Slots::open(const cuda::Driver &driver, cuda::Stream stream)
 {
-	constexpr size_t tableBytes = predictionBytes + sizeof(kernels::SiteState) * kernels::siteCount +
-	                              sizeof(kernels::WeightState) * kernels::weightCount;
+	constexpr size_t tableBytes = predictionBytes + sizeof(kernels::SiteState) * kernels::siteCount;
 	constexpr unsigned portableAndMapped = 1 | 2; // CU_MEMHOSTREGISTER_PORTABLE | _DEVICEMAP
 	void *const ring = mmap(nullptr, sizeof(kernels::Ring), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (ring == MAP_FAILED)

@@ -23,11 +23,7 @@ public:
 
 	kernels::Prediction *predictions() const { return reinterpret_cast<kernels::Prediction *>(predictions_); }
 	kernels::SiteState *sites() const { return reinterpret_cast<kernels::SiteState *>(predictions_ + predictionBytes); }
-	kernels::WeightState *weightsOnDevice() const
-	{
-		return reinterpret_cast<kernels::WeightState *>(sites() + kernels::siteCount);
-	}
-	const kernels::WeightFacts &weightFacts(uint32_t index) const { return ring_->weights[index]; } // with a ring
+	const kernels::WeightFacts &weightFacts(uint32_t index) const { return ring_->weights[index].facts; } // with a ring
 	kernels::Ring *ringOnDevice() const { return reinterpret_cast<kernels::Ring *>(ringOnDevice_); }
 
 	// The flag of a site whose float16 products are not to be mended again; sites without a place share one.
@@ -88,7 +84,7 @@ private:
 	}
 
 	static constexpr size_t predictionBytes = sizeof(kernels::Prediction) * kernels::predictionCount;
-	cuda::Address predictions_ = 0, ringOnDevice_ = 0; // the states of sites and operands follow the predictions
+	cuda::Address predictions_ = 0, ringOnDevice_ = 0; // the states of the sites follow the predictions
 	kernels::Ring *ring_ = nullptr;
 	std::atomic<uint64_t> read_{0};
 	std::atomic<bool> isDraining_{false};

@@ -70,10 +70,7 @@ TEST_CASE("predictions are cleared on the call's stream, the ring is mapped for 
 	Opened opened;
 	CHECK(device.live.size() == 1);
 	const size_t predictions = sizeof(kernels::Prediction) * kernels::predictionCount;
-	const size_t states = sizeof(kernels::SiteState) * kernels::siteCount;
-	CHECK(device.live.begin()->second == predictions + states + sizeof(kernels::WeightState) * kernels::weightCount);
-	CHECK(reinterpret_cast<cuda::Address>(opened.slots.weightsOnDevice()) ==
-	      device.live.begin()->first + predictions + states);
+	CHECK(device.live.begin()->second == predictions + sizeof(kernels::SiteState) * kernels::siteCount);
 	CHECK(reinterpret_cast<cuda::Address>(opened.slots.sites()) == device.live.begin()->first + predictions);
 	CHECK(reinterpret_cast<cuda::Address>(opened.slots.predictions()) == device.live.begin()->first);
 	CHECK(device.calls["cuMemsetD8Async"] == 1);

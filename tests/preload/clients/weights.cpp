@@ -718,7 +718,7 @@ void brief(int number, Line &line)
 	}
 	product.runAndJudge(session);
 	Session other;
-	product.runAndJudge(other); // its stream takes the copy over
+	product.runAndJudge(other); // its stream owns the copy from then on
 	product.describe(line);
 	weight.history.put(line);
 	line.put("copies", 2);
