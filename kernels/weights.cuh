@@ -47,6 +47,17 @@ static __device__ inline void beginKept(const Call &p, KeptRecord &found, CastRe
 		p.scratch->recast = {};
 }
 
+// Finite magnitudes that the operand did not have when the copy was made. At the exponent of the copy they can round to
+// the same half: an operand of zeros had no exponent of its own, and large values become Inf.
+__device__ inline bool isNewMagnitude(const ToHalf &, const WeightState &state, float x)
+{
+	return static_cast<uint32_t>(finiteMagnitude(x)) > (state.maximum & magnitudeMask);
+}
+__device__ inline bool isNewMagnitude(const ToBfloat16 &, const WeightState &, float)
+{
+	return false;
+}
+
 // Compares lines of an operand with its copy, a warp for each column.
 template <class Convert, class SourceOf>
 static __device__ inline bool differs(const Kept &kept, int64_t rows, int64_t columns, int64_t rowStride,
@@ -57,8 +68,10 @@ static __device__ inline bool differs(const Kept &kept, int64_t rows, int64_t co
 	bool isDifferent = false;
 	for (int64_t column = (int64_t{blockIdx.x} * blockSize + threadIdx.x) / lanes; column < columns; column += warps)
 		for (int64_t line = firstLine(column, call, kept.share); line < lines; line += kept.share)
-			if (const int64_t row = line * lineElements + lane; row < rows)
-				isDifferent |= convert.one(__ldcs(sourceOf(column) + row * rowStride)) != copy[column * copyLd + row];
+			if (const int64_t row = line * lineElements + lane; row < rows) {
+				const float x = __ldcs(sourceOf(column) + row * rowStride);
+				isDifferent |= convert.one(x) != copy[column * copyLd + row] || isNewMagnitude(convert, *kept.state, x);
+			}
 	return isDifferent;
 }
 

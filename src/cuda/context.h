@@ -53,7 +53,8 @@ class Memory
 {
 public:
 	Failure open(const Driver &driver, int device, size_t budget);
-	void close(const Driver &driver);      // nothing may be allocated any more
+	void close(const Driver &driver);                                             // nothing may be allocated any more
+	size_t inGraphs() const { return inGraphs_.load(std::memory_order_relaxed); } // bytes
 	bool hasPool() const { return pool_; } // false: only unbounded requests and graphs get memory
 
 	// Allocates on `stream`, in stream order, without waiting or synchronising. `isUnbounded`: exceed the budget, for

@@ -201,7 +201,7 @@ public:
 					*given[i] = &scalars_[i];
 				}
 		}
-		if (mayKeep(call) && isOneProduct(op_) && product_.A == product_.B) {
+		if (mayKeep(call) && isOneProduct(op_) && doOverlap()) {
 			// With one of them kept and the other one converted, a product could mix two contents.
 			for (WeightUse &weight : call.weights)
 				weight.reason = call.decision.weights != policy::Weights::off ? "same_operand" : nullptr;
@@ -213,6 +213,12 @@ public:
 		return completed();
 	}
 	size_t bytes() const override { return places_.end; }
+
+	void dropObservation() override
+	{
+		kept_.dropObservation();
+		place(0);
+	}
 
 	const char *convert(LoweredCall &call, cuda::Address base) override
 	{
@@ -282,6 +288,15 @@ private:
 		        product_.extras.auxLd,
 		        product_.extras.biasBatchStride,
 		        product_.extras.auxBatchStride};
+	}
+
+	// True if A and B share memory.
+	bool doOverlap() const
+	{
+		const StoredOperand a = storedA(op_, true), b = storedB(op_, true);
+		const auto *const first = static_cast<const float *>(product_.A), *const second =
+		                                                                      static_cast<const float *>(product_.B);
+		return first < second + op_.ldb * b.columns && second < first + op_.lda * a.columns;
 	}
 
 	void chooseKept(LoweredCall &call, int index, const StoredOperand &stored, const void *source, int64_t sourceLd)

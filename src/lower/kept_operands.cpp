@@ -48,9 +48,11 @@ void KeptOperands::choose(LoweredCall &call, int operand, const void *source, ui
 	if (!call.isCaptured)
 		weights.collect(*call.driver, call.context->memory);
 	Use &use = uses_[operand];
-	use.weight = weights.claim(source, layout);
+	isPaired_ = isPaired_ || (isOn && call.isCaptured);
+	bool isFull;
+	use.weight = weights.claim(source, layout, isFull);
 	if (!use.weight) {
-		told.reason = isOn ? "stream_not_ready" : nullptr;
+		told.reason = !isOn ? nullptr : isFull ? "too_many" : "stream_not_ready";
 		return;
 	}
 	Weight &weight = *use.weight;
@@ -224,8 +226,9 @@ void KeptOperands::useCopy(LoweredCall &call, Use &use, WeightUse &told, size_t 
 void KeptOperands::useInGraph(LoweredCall &call, Use &use, WeightUse &told, uint64_t content, size_t copyBytes)
 {
 	told.bytes = copyBytes;
-	const size_t most = call.settings.memoryBudget / 4 * 3;
-	if (copyBytes <= most)
+	// Copies of a graph cannot be released for a later call: half of the budget remains for conversions.
+	const size_t used = call.context->memory.inGraphs() + call.context->weights.held();
+	if (used + copyBytes <= call.settings.memoryBudget / 2)
 		use.block = call.context->memory.allocateForGraph(*call.driver, call.stream, copyBytes, false, content);
 	if (!use.block.address) {
 		told.isRefused = true;
@@ -239,6 +242,18 @@ void KeptOperands::useInGraph(LoweredCall &call, Use &use, WeightUse &told, uint
 	use.kept.state = reinterpret_cast<kernels::WeightState *>(use.block.address);
 	use.kept.generation = use.block.content;
 	use.kept.how = told.how == policy::Weights::frozen ? kernels::Keeping::frozen : kernels::Keeping::checked;
+	if (call.settings.auditPeriod == 1)
+		use.kept.share = 1;
+}
+
+void KeptOperands::dropObservation()
+{
+	for (Use &use : uses_)
+		if (use.kept.how == kernels::Keeping::observed) {
+			--use.weight->observed;
+			call_->context->weights.release(*use.weight);
+			use = {};
+		}
 }
 
 bool KeptOperands::needsSettle(const LoweredCall &call) const

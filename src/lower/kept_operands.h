@@ -26,7 +26,9 @@ public:
 	// on except the contents. bytes: size of the converted operand. Enqueues nothing except the clearing of a new copy.
 	void choose(LoweredCall &call, int operand, const void *source, uint64_t layout, int64_t elements, size_t bytes);
 
-	bool isUsed() const { return uses_[0].weight || uses_[1].weight; }      // the kernels for kept operands run
+	// The kernels for kept operands run.
+	bool isUsed() const { return uses_[0].weight || uses_[1].weight || isPaired_; }
+	void dropObservation();
 	cuda::Address copyOf(int operand) const { return uses_[operand].copy; } // 0: the operand has none
 	// True if a settle kernel must follow the cast to bfloat16.
 	bool needsSettle(const LoweredCall &call) const;
@@ -48,6 +50,7 @@ private:
 
 	Use uses_[kernels::operands];
 	LoweredCall *call_ = nullptr;
+	bool isPaired_ = false; // captured: cast and settle run with and without a copy, so that graphs have the same nodes
 };
 
 // True if operands of this call may be kept or observed.

@@ -44,6 +44,12 @@ Outcome PlanFamily::prepare(LoweredCall &call)
 	return completed();
 }
 
+void PlanFamily::dropObservation()
+{
+	kept_.dropObservation();
+	place(0);
+}
+
 void PlanFamily::chooseKept(LoweredCall &call)
 {
 	const int index = filter();

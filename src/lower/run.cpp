@@ -63,6 +63,8 @@ Outcome attempt(LoweredCall &call, Family &family)
 		outcome = family.prepare(call);
 	if (!outcome.isDone)
 		return outcome;
+	if (family.bytes() > call.settings.memoryBudget)
+		family.dropObservation();
 	const size_t bytes = family.bytes();
 	if (bytes == 0) // no scratch memory, hence nothing that a capture could lack
 		return enqueue(call, family, 0);
@@ -80,8 +82,13 @@ Outcome attempt(LoweredCall &call, Family &family)
 	}
 	cuda::Block block = allocate(call, bytes, family.needs.unboundedMemory);
 	const bool isShort = block.failure == cuda::Failure::overBudget || block.failure == cuda::Failure::outOfMemory;
-	if (isShort && call.context->weights.makeRoom(*call.driver, call.context->memory, bytes))
-		block = allocate(call, bytes, family.needs.unboundedMemory);
+	if (isShort) {
+		// The driver has the released memory when the last products with these copies have ended. Until then, the call
+		// may use that much more than the budget.
+		const bool hasRoom = call.context->weights.makeRoom(*call.driver, call.context->memory, bytes);
+		family.dropObservation();
+		block = allocate(call, family.bytes(), family.needs.unboundedMemory || hasRoom);
+	}
 	if (block.failure != cuda::Failure::none)
 		return decline(reasonOf(block.failure), "allocating device memory");
 	outcome = enqueue(call, family, block.address);

@@ -28,8 +28,9 @@ Weight *Weights::table()
 	return table_;
 }
 
-Weight *Weights::claim(const void *source, uint64_t layout)
+Weight *Weights::claim(const void *source, uint64_t layout, bool &isFull)
 {
+	isFull = false;
 	const std::lock_guard lock(mutex_);
 	Weight *const all = table();
 	if (!all)
@@ -48,7 +49,8 @@ Weight *Weights::claim(const void *source, uint64_t layout)
 		if (!weight->isClaimed && !weight->copy && (!oldest || weight->usedAt < oldest->usedAt))
 			oldest = weight;
 	}
-	if (!oldest)
+	isFull = !oldest;
+	if (isFull)
 		return nullptr;
 	const uint32_t compared = oldest->compared, repeated = oldest->repeated; // the device counts on
 	CUevent_st *const event = oldest->used;
@@ -83,6 +85,7 @@ bool Weights::makeRoom(const cuda::Driver &driver, cuda::Memory &memory, size_t 
 	if (left == 0)
 		return false;
 	const size_t wanted = left - std::min(left, bytes);
+	const bool isEnough = left >= bytes;
 	most_.store(wanted, std::memory_order_relaxed);
 	retire([&left, wanted](const Weight &weight) {
 		const bool isMeant = left > wanted && !weight.isClaimed;
@@ -90,7 +93,7 @@ bool Weights::makeRoom(const cuda::Driver &driver, cuda::Memory &memory, size_t 
 		return isMeant;
 	});
 	collect(driver, memory);
-	return true;
+	return isEnough;
 }
 
 template <typename IsMeant>
@@ -139,7 +142,7 @@ void Weights::collect(const cuda::Driver &driver, cuda::Memory &memory)
 	constexpr unsigned nonBlocking = 1; // CU_STREAM_NON_BLOCKING
 	hasRetired_.store(false, std::memory_order_relaxed);
 	if (!private_ && driver.cuStreamCreateWithPriority(&private_, nonBlocking, 0))
-		private_ = nullptr;
+		private_ = nullptr, hasRetired_.store(true, std::memory_order_relaxed);
 	for (uint32_t i = 0; private_ && i < kernels::weightCount; ++i) {
 		Weight &weight = table_[i];
 		{

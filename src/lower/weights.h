@@ -47,15 +47,16 @@ struct Weight {
 class Weights
 {
 public:
-	// The operand with this address and layout, claimed for one call; null: another call has it, or the table is full.
-	Weight *claim(const void *source, uint64_t layout);
+	// The operand with this address and layout, claimed for one call; null: the table is full, or another call has it.
+	Weight *claim(const void *source, uint64_t layout, bool &isFull);
 	void release(Weight &weight);
 
 	// Counts a copy of this size. False: copies would exceed their part of the budget.
 	bool reserve(size_t bytes, size_t budget);
 	void giveBack(size_t bytes) { held_.fetch_sub(bytes, std::memory_order_relaxed); }
+	size_t held() const { return held_.load(std::memory_order_relaxed); }
 	// For a call that lacks this memory and would run without copies: releases as many as that takes, for good. False:
-	// there are none.
+	// there are not so many.
 	bool makeRoom(const cuda::Driver &driver, cuda::Memory &memory, size_t bytes);
 
 	// Releases the copies that were made in this region, or whose application memory was freed.

@@ -166,6 +166,33 @@ TEST_CASE("a changed operand gets the bits of a new conversion, also with anothe
 	}
 }
 
+TEST_CASE("a dense change is found although it rounds to the same halves at the exponent of the copy")
+{
+	Matrix a({8, 2, 8, 8}), b({512, 70, 512, 512});
+	a.fill(1);
+	const struct {
+		float before, after;
+	} changes[] = {{0, 1e-9f}, {INFINITY, 1e6f}, {1, 1e20f}, {1e-30f, 3e-30f}};
+	for (const bool isHalf : {false, true})
+		for (const auto &[before, after] : changes)
+			for (const bool isFirstKept : {false, true}) { // one element that does not change
+				const auto set = [&b, isFirstKept](float value, bool isFirst) {
+					b.each([&](int64_t row, int64_t column, int64_t) {
+						if (isFirst || !isFirstKept || row + column > 0)
+							b.at(row, column) = value;
+					});
+				};
+				Weight weight(isHalf);
+				set(before, true);
+				weight.call(a, b);
+				set(after, false);
+				weight.call(a, b);
+				CAPTURE(isHalf, before, after);
+				CHECK(weight.total(EventKind::recast) == 1);
+				CHECK(stale(b, weight) == 0);
+			}
+}
+
 TEST_CASE("an alpha that needs smaller exponents changes the copy, and back")
 {
 	Matrix a({8, 2, 8, 8}), b({512, 70, 512, 512});

@@ -100,9 +100,9 @@ autoamp export --type sqlite|perfetto|chrome|csv|jsonl|parquet -o OUT [--force] 
   weights   conversions of operands that kept copies replaced (AUTOAMP_WEIGHTS), and why others ran:
             weights_off (the settings keep no copies), too_small (less than 1 MiB; CPU: 256 KiB), batched,
             unproven (not yet unchanged often enough), changes (changed too often), memory_budget (copies
-            use three quarters of AUTOAMP_MEMORY), stream_not_ready (another stream uses the copy),
+            use three quarters of AUTOAMP_MEMORY), too_many (operands), stream_not_ready (another stream uses the copy),
             capture_unready (captured before it was proven), strict_scaling (AUTOAMP_SCALING=strict),
-            same_operand (A and B are the same memory), not_profitable, recurrent, graph (cuDNN), no_filter
+            same_operand (A and B share memory), not_profitable, recurrent, graph (cuDNN), no_filter
             (the weight gradient of a convolution)
   est       cost model: time of the calls unchanged ("est") and lowered ("est lowered")
   thread    a thread that begins after another one ended may share its line
@@ -133,7 +133,7 @@ constexpr const char *weights =
     off      convert at each call (the default)
     checked  compare one of 64 lines of each column with the copy before each product, and convert again if they
              differ. A change of most elements, of a row or of a column is found before the product. A change of one
-             element can be found up to 63 products late
+             element can be found up to 63 products of its copy late; each captured graph has its own copies
     frozen   you promise that the weights do not change. The same sample is compared, but acts at the next call: a
              product can use old values. A broken promise is reported, and repaired at the next call
   calls of a CPU BLAS
