@@ -214,10 +214,12 @@ public:
 	}
 	size_t bytes() const override { return places_.end; }
 
-	void dropObservation() override
+	bool dropObservation() override
 	{
-		kept_.dropObservation();
-		place(0);
+		const bool isDropped = kept_.dropObservation();
+		if (isDropped)
+			place(0);
+		return isDropped;
 	}
 
 	const char *convert(LoweredCall &call, cuda::Address base) override

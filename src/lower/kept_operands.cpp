@@ -246,14 +246,17 @@ void KeptOperands::useInGraph(LoweredCall &call, Use &use, WeightUse &told, uint
 		use.kept.share = 1;
 }
 
-void KeptOperands::dropObservation()
+bool KeptOperands::dropObservation()
 {
+	bool isDropped = false;
 	for (Use &use : uses_)
 		if (use.kept.how == kernels::Keeping::observed) {
 			--use.weight->observed;
 			call_->context->weights.release(*use.weight);
 			use = {};
+			isDropped = true;
 		}
+	return isDropped;
 }
 
 bool KeptOperands::needsSettle(const LoweredCall &call) const

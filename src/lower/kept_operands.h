@@ -28,7 +28,7 @@ public:
 
 	// The kernels for kept operands run.
 	bool isUsed() const { return uses_[0].weight || uses_[1].weight || isPaired_; }
-	void dropObservation();
+	bool dropObservation();                                                 // false: there was none
 	cuda::Address copyOf(int operand) const { return uses_[operand].copy; } // 0: the operand has none
 	// True if a settle kernel must follow the cast to bfloat16.
 	bool needsSettle(const LoweredCall &call) const;

@@ -117,8 +117,9 @@ public:
 	// Enqueues the vendor's call and the steps after it. Declines only before application memory is written that the
 	// application's own call does not write again.
 	virtual Outcome enqueue(LoweredCall &call) = 0;
-	// Called if memory is short: an observation needs some, and must not change the precision of the call.
-	virtual void dropObservation() {}
+	// Called if memory is short: an observation needs some, and must not change the precision of the call. False: the
+	// call has none.
+	virtual bool dropObservation() { return false; }
 	// Called after a shortage of memory. Returns null, or the event text of a second attempt that needs no memory.
 	virtual const char *dropWorkspace(const LoweredCall &) { return nullptr; }
 

@@ -44,10 +44,12 @@ Outcome PlanFamily::prepare(LoweredCall &call)
 	return completed();
 }
 
-void PlanFamily::dropObservation()
+bool PlanFamily::dropObservation()
 {
-	kept_.dropObservation();
-	place(0);
+	const bool isDropped = kept_.dropObservation();
+	if (isDropped)
+		place(0);
+	return isDropped;
 }
 
 void PlanFamily::chooseKept(LoweredCall &call)

@@ -18,7 +18,7 @@ public:
 	Outcome prepare(LoweredCall &call) final;
 	size_t bytes() const final { return places_.end; }
 	const char *convert(LoweredCall &call, cuda::Address base) final;
-	void dropObservation() final;
+	bool dropObservation() final;
 
 protected:
 	// Addresses of the scratch memory. `scratch` has alpha as its first member.

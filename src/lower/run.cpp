@@ -86,8 +86,8 @@ Outcome attempt(LoweredCall &call, Family &family)
 		// The driver has the released memory when the last products with these copies have ended. Until then, the call
 		// may use that much more than the budget.
 		const bool hasRoom = call.context->weights.makeRoom(*call.driver, call.context->memory, bytes);
-		family.dropObservation();
-		block = allocate(call, family.bytes(), family.needs.unboundedMemory || hasRoom);
+		if (family.dropObservation() || hasRoom)
+			block = allocate(call, family.bytes(), family.needs.unboundedMemory || hasRoom);
 	}
 	if (block.failure != cuda::Failure::none)
 		return decline(reasonOf(block.failure), "allocating device memory");
