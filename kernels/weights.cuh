@@ -48,7 +48,7 @@ static __device__ inline void beginKept(const Call &p, KeptRecord &found, CastRe
 }
 
 // Finite magnitudes that the operand did not have when the copy was made. At the exponent of the copy they can round to
-// the same half: an operand of zeros had no exponent of its own, and large values become Inf.
+// the same half: zeros have an arbitrary exponent, and large values become Inf.
 __device__ inline bool isNewMagnitude(const ToHalf &, const WeightState &state, float x)
 {
 	return static_cast<uint32_t>(finiteMagnitude(x)) > (state.maximum & magnitudeMask);

@@ -14,14 +14,14 @@ enum class Keeping : uint32_t { none, observed, checked, frozen };
 // State of a kept copy, in front of it, or of an observed operand. One stream or graph uses a copy at a time. Streams
 // that observe the same operand at the same time may lose an observation.
 struct WeightState {
-	uint64_t generation;         // of the content; if it differs from Kept::generation, there is none
-	uint64_t fingerprint;        // of the latest observed conversion
-	int32_t exponent;            // of the copy, in float16
-	uint32_t maximum;            // of the operand, as in CastRecord
+	uint64_t generation;         // number of the content; if it differs from Kept::generation, there is none
+	uint64_t fingerprint;        // from the latest observed conversion
+	int32_t exponent;            // scale of the copy in float16: 2^exponent
+	uint32_t maximum;            // as in CastRecord
 	uint32_t calls;              // with this copy: selects the lines of the sample; or observations
 	uint32_t changes;            // found in these calls; or, of an observed operand, as in WeightFacts::inARow
 	uint32_t isStale;            // frozen: a sample differed, so the next call converts the operand again
-	uint32_t differs, blocks;    // of a launch that has no settle: a block found a difference; blocks that have ended
+	uint32_t differs, blocks;    // in a launch without settle: 1 if a block found a difference; blocks that have ended
 	uint32_t compared, repeated; // observed operands, over all generations
 };
 

@@ -13,7 +13,7 @@ namespace autoamp::lower {
 
 namespace {
 
-constexpr size_t stateBytes = 256; // of the state in front of a copy
+constexpr size_t stateBytes = 256; // reserved for the state in front of a copy
 static_assert(sizeof(kernels::WeightState) <= stateBytes);
 
 // Without kept copies, two calls in a row of this many are observed, for the estimate in reports.

@@ -49,7 +49,7 @@ struct WeightUse {
 	bool isServed = false;                      // the copy had been made by an earlier call
 	bool isMade = false, isGivenUp = false;
 	bool isRefused = false; // a copy was to be made, and there was no memory for it (event `refused`)
-	uint64_t bytes = 0;     // of the copy that was used, made, given up or refused
+	uint64_t bytes = 0;     // size of the copy that was used, made, given up or refused
 	uint32_t compared = 0,
 	         repeated = 0; // fingerprints since the last call that reported them, and those that were equal
 };

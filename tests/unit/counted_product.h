@@ -71,7 +71,7 @@ private:
 		autoamp::kernels::CastRecord records[autoamp::kernels::mostCastBlocks];
 		autoamp::kernels::KeptRecord keptRecords[autoamp::kernels::mostCastBlocks];
 		autoamp::kernels::Scratch scratch;
-		autoamp::kernels::WeightState state, observed; // of the copy; without one
+		autoamp::kernels::WeightState state, observed; // states with and without a copy
 		autoamp::kernels::WeightFacts facts;
 	};
 	struct alignas(16) Vector {

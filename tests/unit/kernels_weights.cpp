@@ -20,7 +20,7 @@ struct Weight {
 	bool isHalf, isAlone = false;
 	Kept kept = {&state, &facts, 0x1234567800000007, Keeping::checked, sampleShare};
 	float alpha = 1;
-	Scratch scratch = {}; // of the latest call
+	Scratch scratch = {}; // as the latest call left it
 
 	explicit Weight(bool half) : isHalf(half) { std::memset(&state, 0x3c, sizeof state); } // not cleared
 

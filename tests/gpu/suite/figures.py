@@ -99,7 +99,7 @@ def decided(report, shape, region):
 
 
 def cast(step):
-    kinds = ["bfloat16", "bfloat16_sample", "float16_unsettled", "float16"]  # sample: of two kept operands, 1/64 is read
+    kinds = ["bfloat16", "bfloat16_sample", "float16_unsettled", "float16"]  # sample: reads 1/64 of two kept operands
     section = step.section("conversion: bandwidth over that of a device-to-device copy of as many bytes (median and range)",
                            "layout, fp32 bytes", "copy GB/s", *kinds)
     done = step.run([step.program("cast_bandwidth"), *map(str, SIZES[:1] if step.is_small else SIZES)])

@@ -39,7 +39,7 @@ private:
 	Line &line_;
 	Session session_;
 	Problem problem_;
-	uint64_t bits_ = 0; // of the calls before
+	uint64_t bits_ = 0; // hash of the earlier results
 };
 
 void push(Line &line, const char *name, const char *weights)
