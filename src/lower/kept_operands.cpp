@@ -174,7 +174,7 @@ void KeptOperands::giveUp(LoweredCall &call, Weight &weight, WeightUse &told)
 	weight.generation = nextGeneration(); // the observation begins again
 	weight.failures = std::min(weight.failures + 1, 8u);
 	weight.gap = firstGap << weight.failures;
-	weight.calls = weight.observed = weight.windowLeft = 0;
+	weight.calls = weight.observed = weight.windowLeft = weight.retryAt = 0;
 	weight.windowAt = changesApart << weight.failures;
 	weights.setCopy(weight, 0);
 }

@@ -201,7 +201,7 @@ class Changes:
 
     def test_audits_see_each_change_at_once(self):
         for mode in ("checked", "frozen"):
-            result = self.check(mode, "edit.element", "edit.block", AUDIT="1")
+            result = self.check(mode, "edit.element", "edit.block", "change.replayed_element", AUDIT="1")
             for name, case in result.cases.items():
                 self.assertLessEqual(number(case, "late"), LATEST_DENSE[mode], name)
 
