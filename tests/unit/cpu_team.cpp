@@ -350,10 +350,14 @@ TEST_CASE("our own threads multiply for many callers while the process forks")
 			++products;
 		} while (!isDone);
 	};
+	// On a busy machine, a worker may have ended before the last one has its name: each product starts it again.
 	const auto isRight = [&] {
 		Case mine(400, 410, 220);
-		return workers().empty() && mine.multiplied({4, Pool::own}) == expected && becomes(3) &&
-		       mine.multiplied({4, Pool::own}) == expected;
+		bool isEqual = workers().empty();
+		do
+			isEqual = isEqual && mine.multiplied({4, Pool::own}) == expected;
+		while (isEqual && workers().size() != 3);
+		return isEqual;
 	};
 	std::vector<std::thread> threads;
 	for (int i = 0; i < 3; ++i)
