@@ -359,8 +359,10 @@ private:
 		operands_.B = parameters.operand[1].target;
 		if (kept_.isUsed())
 			kept_.prepare(parameters, call, places_.keptRecords);
-		return (call.isHalf() ? castHalf(call, parameters) : castBfloat16(call, parameters)) ? nullptr
-		                                                                                     : "cuLaunchKernel";
+		if (!(call.isHalf() ? castHalf(call, parameters) : castBfloat16(call, parameters)))
+			return "cuLaunchKernel";
+		kept_.setLaunched();
+		return nullptr;
 	}
 
 	bool castBfloat16(const LoweredCall &call, kernels::Parameters &parameters)

@@ -283,6 +283,7 @@ KeptOperands::~KeptOperands()
 		if (!use.weight)
 			continue;
 		Weight &weight = *use.weight;
+		weight.observed -= use.kept.how == kernels::Keeping::observed && !isLaunched_; // the device will not count it
 		if (use.block.address)
 			call_->context->memory.releaseForGraph(*call_->driver, call_->stream, use.block);
 		else if (use.copy)

@@ -29,6 +29,7 @@ public:
 	// The kernels for kept operands run.
 	bool isUsed() const { return uses_[0].weight || uses_[1].weight || isPaired_; }
 	bool dropObservation();                                                 // false: there was none
+	void setLaunched() { isLaunched_ = true; }                              // the kernels observe what was chosen
 	cuda::Address copyOf(int operand) const { return uses_[operand].copy; } // 0: the operand has none
 	// True if a settle kernel must follow the cast to bfloat16.
 	bool needsSettle(const LoweredCall &call) const;
@@ -50,6 +51,7 @@ private:
 
 	Use uses_[kernels::operands];
 	LoweredCall *call_ = nullptr;
+	bool isLaunched_ = false;
 	bool isPaired_ = false; // captured: cast and settle run with and without a copy, so that graphs have the same nodes
 };
 

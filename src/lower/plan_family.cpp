@@ -141,7 +141,10 @@ const char *PlanFamily::convert(LoweredCall &call, cuda::Address base)
 		isLaunched = parameters.keptRecords ? call.castAndSettle(cast, kernels.keptTensor.settleBfloat16, 0, parameters)
 		                                    : call.launch(cast, call.blocks(parameters), parameters);
 	}
-	return isLaunched ? nullptr : "cuLaunchKernel";
+	if (!isLaunched)
+		return "cuLaunchKernel";
+	kept_.setLaunched();
+	return nullptr;
 }
 
 Outcome PlanFamily::execute(std::span<const int64_t> uids, std::span<void *const> pointers) const
