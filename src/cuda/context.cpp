@@ -219,6 +219,22 @@ Block Memory::allocate(const Driver &driver, Stream stream, size_t bytes, bool i
 	return block;
 }
 
+size_t Memory::missing(const Driver &driver, size_t bytes) const
+{
+	cuuint64_t used = 0, reserved = 0;
+	size_t free = 0, total = 0;
+	if (!pool_ || driver.cuMemPoolGetAttribute(pool_, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) ||
+	    driver.cuMemPoolGetAttribute(pool_, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved) ||
+	    driver.cuMemGetInfo_v2(&free, &total))
+		return bytes;
+	const auto beyond = [](size_t wanted, size_t available) { return wanted - std::min(wanted, available); };
+	const size_t wanted = used + bytes;
+	const size_t ofBudget = beyond(wanted + inGraphs(), budget_),
+	             ofDevice = beyond(beyond(wanted, reserved), free / 4); // as in reserve()
+	const size_t most = std::max(ofBudget, ofDevice);
+	return most > 0 ? most : bytes; // the driver had none
+}
+
 bool Memory::release(const Driver &driver, Stream stream, Address address)
 {
 	return (pool_ ? driver.cuMemFreeAsync(address, stream) : driver.cuMemFree_v2(address)) == 0;

@@ -60,6 +60,8 @@ public:
 	// Allocates on `stream`, in stream order, without waiting or synchronising. `isUnbounded`: exceed the budget, for
 	// calls that cannot run in another way.
 	Block allocate(const Driver &driver, Stream stream, size_t bytes, bool isUnbounded = false);
+	// After allocate() was short of memory for this many bytes: how many of those in use would have to be free.
+	size_t missing(const Driver &driver, size_t bytes) const;
 	// False: the driver refused; the memory stays allocated.
 	bool release(const Driver &driver, Stream stream, Address address);
 

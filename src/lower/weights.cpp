@@ -84,8 +84,8 @@ bool Weights::makeRoom(const cuda::Driver &driver, cuda::Memory &memory, size_t 
 	size_t left = held_.load(std::memory_order_relaxed);
 	if (left == 0)
 		return false;
-	const size_t wanted = left - std::min(left, bytes);
-	const bool isEnough = left >= bytes;
+	const size_t missing = memory.missing(driver, bytes), wanted = left - std::min(left, missing);
+	const bool isEnough = left >= missing;
 	most_.store(wanted, std::memory_order_relaxed);
 	retire([&left, wanted](const Weight &weight) {
 		const bool isMeant = left > wanted && !weight.isClaimed;

@@ -136,6 +136,16 @@ class Same:
                 self.assertEqual((sums["made"], sums["served"] > 0, sums["refused"] > 0), (made, made > 0, made < 2))
                 self.assertEqual("memory_budget" in reasons_of(result.rows()), made < 2)
 
+    def test_shortage(self):
+        """A call runs as without copies, if it would have enough memory then."""
+        off, checked = (run(PROGRAM, "shortage", **self.way.variables, WEIGHTS=mode, MEMORY="2M") for mode in ("off", "checked"))
+        self.assertFine(off)
+        self.assertFine(checked)
+        self.assertEqual(checked.bits(), off.bits())
+        self.assertEqual(decisions(checked), decisions(off))
+        self.assertLowered(checked.rows())
+        self.assertGreater(weights_of(checked.rows())["served"], 0)
+
     def test_changed_weights(self):
         """The bits do not depend on the contents that a weight had before."""
         off, checked = (run(PROGRAM, "rescaled", **self.way.variables, WEIGHTS=mode) for mode in ("off", "checked"))

@@ -1224,6 +1224,22 @@ void rescaled(int number, Line &line)
 	bits.put(product);
 }
 
+// Then a product that needs more memory than the copy, and more than it leaves.
+void shortage(int number, Line &line)
+{
+	Session session;
+	Bits bits(line);
+	Weight weight(depthOf(number), widthOf(number), 13, Data::gaussians),
+	    large(depthOf(number), 3 * widthOf(number), 14, Data::gaussians);
+	Product product(weight, {}, 91, Data::gaussians), other(large, {}, 92, Data::gaussians);
+	for (int i = 0; i < warming; i++)
+		product.run(session);
+	bits.add(product);
+	other.run(session);
+	bits.add(other);
+	bits.put(other);
+}
+
 void sameOnDevices(int number, Line &line)
 {
 	int count = 0;
@@ -1307,6 +1323,7 @@ std::vector<Case> allCases()
 	add("change.streams", streams);
 	add("change.devices", devices);
 	add("reset", reset);
+	add("shortage", shortage);
 	for (uint64_t seed = 1; seed <= 6; seed++)
 		cases.push_back({"fuzz." + std::to_string(seed), [seed](Line &line) { fuzz(seed, line); }});
 	return cases;
