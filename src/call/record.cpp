@@ -28,6 +28,7 @@ void Record::setOutcome(const lower::Outcome &outcome)
 		std::snprintf(text, sizeof text, "%.3f ms", static_cast<double>(outcome.builtNs) / 1e6);
 		process_.recorder.note(trace::noteOfPlan, text, rowOf(process_, rows_));
 	}
+	noteUnreported(*rows_.site, outcome);
 	if (lane_)
 		recordWeights(process_, rows_, outcome.isSubstitute ? row : rowOf(process_, rows_), outcome);
 	if (!outcome.isDone || !lane_)

@@ -288,7 +288,9 @@ GraphBlock *Memory::share(const Driver &driver, Stream stream, const Frontier &a
 		const auto isBehind = [&](const GraphBlock &block) { return isIdle(block) && block.lastUser == *node; };
 		if (GraphBlock *block = take(isBehind, State::inUse)) {
 			// Adds an edge: the application may remove its edges to this node, because they only order its own data.
-			if (node < seen + at.count ||
+			// Not for a content: which calls have the same one can differ between two captures of a program, and
+			// cudaGraphExecUpdate would find other edges.
+			if (node < seen + at.count || content ||
 			    !driver.cuStreamUpdateCaptureDependencies(stream, node, 1, CU_STREAM_ADD_CAPTURE_DEPENDENCIES))
 				return block;
 			base::leaveFault("cuStreamUpdateCaptureDependencies");
@@ -313,12 +315,12 @@ Block Memory::allocateForGraph(const Driver &driver, Stream stream, size_t bytes
 	Frontier at;
 	if (!ask(driver, stream, at))
 		return {0, Failure::driverError};
-	const auto answer = [&](GraphBlock *block, bool isShared) {
+	const auto answer = [&](GraphBlock *block, bool isShared, bool isReused) {
 		const uint64_t unique = base::mix(base::mix(content, at.capture), block->address);
-		return Block{block->address, Failure::none, block, isShared, unique};
+		return Block{block->address, Failure::none, block, isShared, isReused, unique};
 	};
 	if (GraphBlock *shared = share(driver, stream, at, bytes, content))
-		return answer(shared, true);
+		return answer(shared, true, true);
 	// Reuses the block of a destroyed graph if it is at most about twice as large. Graphs that come and go then need no
 	// more memory than the living ones, even if no eager call frees blocks in between.
 	GraphBlock *owned = take(
@@ -326,6 +328,7 @@ Block Memory::allocateForGraph(const Driver &driver, Stream stream, size_t bytes
 		    return block.state == State::returned && block.bytes >= bytes && block.bytes / 2 <= bytes;
 	    },
 	    State::inUse);
+	const bool isReused = owned;
 	if (!owned) {
 		// Other blocks of destroyed graphs are freed here only if they prevent the allocation, because freeing may wait
 		// for the device.
@@ -363,7 +366,7 @@ Block Memory::allocateForGraph(const Driver &driver, Stream stream, size_t bytes
 		driver.cuUserObjectRelease(object, 1); // its destructor returns the block
 		return {0, Failure::driverError};
 	}
-	return answer(owned, false);
+	return answer(owned, false, isReused);
 }
 
 void Memory::releaseForGraph(const Driver &driver, Stream stream, const Block &block)

@@ -45,6 +45,7 @@ struct Block {
 	Failure failure = Failure::none;
 	GraphBlock *owned = nullptr; // set if a graph owns the block
 	bool isShared = false;       // an earlier node of the same capture has put the content there
+	bool isReused = false;       // it was that of a destroyed graph
 	uint64_t content = 0;        // number of this content; no other block or capture has it
 };
 

@@ -34,7 +34,7 @@ void recordOperand(Process &process, const Rows &rows, trace::RowId row, bool is
 		                          .how = nameOf(rows.site->decision.weights),
 		                          .made = use.isMade,
 		                          .givenUp = use.isGivenUp,
-		                          .bytes = use.bytes});
+		                          .bytes = use.isReplaced ? 0 : use.bytes});
 		record(use.isMade ? "made" : "given_up");
 	}
 	if (use.isRefused)
@@ -45,7 +45,7 @@ void recordOperand(Process &process, const Rows &rows, trace::RowId row, bool is
 	process.recorder.weights({.row = row,
 	                          .how = how,
 	                          .reason = how ? nullptr : use.reason,
-	                          .served = use.isServed,
+	                          .served = isDone && use.isServed,
 	                          .converted = isDone && !use.isServed,
 	                          .refused = use.isRefused,
 	                          .compared = use.compared,
@@ -59,6 +59,13 @@ void recordWeights(Process &process, Rows &rows, trace::RowId row, const lower::
 {
 	recordOperand(process, rows, row, outcome.isDone, outcome.weights[0], 'A');
 	recordOperand(process, rows, row, outcome.isDone, outcome.weights[1], 'B');
+}
+
+void noteUnreported(const Site &site, const lower::Outcome &outcome)
+{
+	for (int i = 0; i < 2; ++i)
+		if (outcome.weights[i].unreported)
+			noteChange(&site, "AB"[i], outcome.weights[i].unreported);
 }
 
 void recordDifferences(Process &process, const Site &site, trace::RowId row, kernels::EventKind kind, uint64_t count)
@@ -89,9 +96,9 @@ void warnOfChanges()
 		              firstOperand.load(std::memory_order_relaxed), entry::entryTable[site->op.entry].name,
 		              static_cast<long>(site->op.m), static_cast<long>(site->op.n), static_cast<long>(site->op.k));
 	base::log(base::LogLevel::warn,
-	          "AUTOAMP_WEIGHTS=frozen: a weight changed, and products used its old values (noticed %lu times%s); set "
+	          "AUTOAMP_WEIGHTS=frozen: a weight changed, and products used its old values (noticed %lu time%s%s); set "
 	          "AUTOAMP_WEIGHTS=checked",
-	          static_cast<unsigned long>(count), first);
+	          static_cast<unsigned long>(count), count == 1 ? "" : "s", first);
 }
 
 void forgetChanges()

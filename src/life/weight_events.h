@@ -14,6 +14,8 @@ void recordWeights(Process &process, Rows &rows, trace::RowId row, const lower::
 // Adds differences that the device found, `recast` or `changed`, to the totals of the row.
 void recordDifferences(Process &process, const Site &site, trace::RowId row, kernels::EventKind kind, uint64_t count);
 
+// Counts changes of frozen operands outside of the recorded range of the run, which have no events.
+void noteUnreported(const Site &site, const lower::Outcome &outcome);
 // Counts a broken promise, also without a trace. site: null if it has no place in the event ring.
 void noteChange(const Site *site, char operand, uint64_t count);
 // Logs the broken promises of this process. Called once, at exit.

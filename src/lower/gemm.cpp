@@ -322,7 +322,9 @@ private:
 			cuda::Address next = base + aligned(sizeof(kernels::Scratch));
 			const auto placeOperand = [&](int index, const StoredOperand &stored) {
 				const cuda::Address copy = kept_.copyOf(index);
-				return copy ? copy : std::exchange(next, next + aligned(stored.bytes()));
+				const size_t bytes = kept_.needsScratch(index) ? aligned(stored.bytes()) : 0;
+				const cuda::Address scratch = std::exchange(next, next + bytes);
+				return copy ? copy : scratch;
 			};
 			places_.a = placeOperand(0, a);
 			places_.b = placeOperand(1, b);

@@ -22,6 +22,8 @@ constexpr uint32_t estimatedEvery = 64;
 constexpr uint32_t changesApart = 64;
 // Calls between attempts to get memory for a copy.
 constexpr uint32_t refusedCalls = 64;
+// Calls after which an observation is lost that the device has not counted. The host is less far ahead of the device.
+constexpr uint32_t lostCalls = 4096;
 
 // Identifies the stream of a call among the streams that are used one after the other. 0: only a query can tell.
 uint64_t keyOf(const LoweredCall &call)
@@ -77,15 +79,16 @@ void KeptOperands::choose(LoweredCall &call, int operand, const void *source, ui
 	else if (isOn && call.isCaptured)
 		told.reason = "capture_unready";
 	else
-		observe(call, use, told, isOfOperand && ended == static_cast<uint16_t>(weight.observed));
+		observe(call, use, told, isOfOperand ? ended : 0);
 	if (use.kept.how == kernels::Keeping::none) {
 		weights.release(weight);
 		use = {};
 	}
 }
 
-// Only the fingerprint of the conversion is new for an observed call. isEnded: the device has ended all observations.
-void KeptOperands::observe(LoweredCall &call, Use &use, WeightUse &told, bool isEnded)
+// Only the fingerprint of the conversion is new for an observed call. ended: observations that the device has ended,
+// modulo 2^16. It can lose one if two streams observe the operand at the same time.
+void KeptOperands::observe(LoweredCall &call, Use &use, WeightUse &told, uint16_t ended)
 {
 	Weight &weight = *use.weight;
 	const uint32_t number = weight.calls++;
@@ -95,6 +98,9 @@ void KeptOperands::observe(LoweredCall &call, Use &use, WeightUse &told, bool is
 		told.reason = told.compared ? "weights_off" : nullptr;
 	} else {
 		told.reason = weight.gap > 2 * firstGap ? "changes" : "unproven";
+		if (weight.windowLeft == 0 && number - weight.observedAt >= lostCalls)
+			weight.observed = ended;
+		const bool isEnded = weight.observed > 0 && ended == static_cast<uint16_t>(weight.observed);
 		if (weight.windowLeft == 0 && weight.windowAt == 0 && isEnded) {
 			weight.windowAt = number + weight.gap;
 			weight.gap = std::min(2 * weight.gap, longestGap);
@@ -107,6 +113,7 @@ void KeptOperands::observe(LoweredCall &call, Use &use, WeightUse &told, bool is
 	if (isObserved) {
 		use.kept.how = kernels::Keeping::observed;
 		++weight.observed;
+		weight.observedAt = number;
 	}
 }
 
@@ -157,6 +164,7 @@ bool KeptOperands::make(LoweredCall &call, Weight &weight, WeightUse &told, size
 	weight.stream = keyOf(call);
 	weight.hits = weight.changes = weight.changedAt = 0;
 	told.isMade = true;
+	told.isReplaced = weight.hadCopy;
 	weights.setCopy(weight, block.address);
 	return true;
 }
@@ -198,6 +206,8 @@ void KeptOperands::useCopy(LoweredCall &call, Use &use, WeightUse &told, size_t 
 	if (word == kernels::tagged(weight.copyGeneration, changes) && changes != weight.changes) {
 		const bool isAgain =
 		    changes > 1 && (changes - weight.changes > 1 || weight.hits - weight.changedAt <= changesApart);
+		if (!weight.isReported && call.decision.weights == policy::Weights::frozen)
+			told.unreported = changes - weight.changes;
 		weight.changes = changes, weight.changedAt = weight.hits;
 		if (isAgain)
 			return giveUp(call, weight, told);
@@ -213,6 +223,7 @@ void KeptOperands::useCopy(LoweredCall &call, Use &use, WeightUse &told, size_t 
 	const uint32_t period = call.settings.auditPeriod;
 	const bool isAudited = period > 0 && weight.hits % period == 0;
 	++weight.hits;
+	weight.isReported = call.settings.reportsEvents;
 	told.how = call.decision.weights;
 	told.bytes = weight.bytes;
 	use.copy = weight.copy + stateBytes;
@@ -238,6 +249,7 @@ void KeptOperands::useInGraph(LoweredCall &call, Use &use, WeightUse &told, uint
 	told.how = call.decision.weights;
 	told.isServed = use.block.isShared;
 	told.isMade = !told.isServed;
+	told.isReplaced = use.block.isReused;
 	use.copy = use.block.address + stateBytes;
 	use.kept.state = reinterpret_cast<kernels::WeightState *>(use.block.address);
 	use.kept.generation = use.block.content;

@@ -31,6 +31,9 @@ public:
 	bool dropObservation();                                                 // false: there was none
 	void setLaunched() { isLaunched_ = true; }                              // the kernels observe what was chosen
 	cuda::Address copyOf(int operand) const { return uses_[operand].copy; } // 0: the operand has none
+	// False: the copy saves the memory of the conversion. Captured calls reserve it in any case, because its size
+	// decides which calls of a graph share memory, and with that the edges of the graph.
+	bool needsScratch(int operand) const { return isPaired_ || !copyOf(operand); }
 	// True if a settle kernel must follow the cast to bfloat16.
 	bool needsSettle(const LoweredCall &call) const;
 	// Sets the parameters of the kernels. records: memory for kernels::recordCount() records.
@@ -43,7 +46,7 @@ private:
 		cuda::Address copy = 0;
 		cuda::Block block = {}; // of a graph
 	};
-	void observe(LoweredCall &call, Use &use, WeightUse &told, bool isEnded);
+	void observe(LoweredCall &call, Use &use, WeightUse &told, uint16_t ended);
 	void useCopy(LoweredCall &call, Use &use, WeightUse &told, size_t copyBytes);
 	void useInGraph(LoweredCall &call, Use &use, WeightUse &told, uint64_t content, size_t copyBytes);
 	bool make(LoweredCall &call, Weight &weight, WeightUse &told, size_t copyBytes);

@@ -96,7 +96,8 @@ void PlanFamily::place(cuda::Address base)
 	places_.scratch = take(isCast_ ? aligned(sizeof(kernels::Scratch)) : 0);
 	const auto takeOperand = [&](int index) {
 		const cuda::Address copy = kept_.copyOf(index);
-		return copy ? reinterpret_cast<void *>(copy) : take(isCast_ ? plan_->operand[index].bytes : 0);
+		void *const scratch = take(isCast_ && kept_.needsScratch(index) ? plan_->operand[index].bytes : 0);
+		return copy ? reinterpret_cast<void *>(copy) : scratch;
 	};
 	places_.first = takeOperand(0);
 	places_.second = takeOperand(1);

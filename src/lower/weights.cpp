@@ -38,10 +38,16 @@ Weight *Weights::claim(const void *source, uint64_t layout, bool &isFull)
 	const uint64_t hash = base::mix(base::mix(layout, reinterpret_cast<uintptr_t>(source)), 0);
 	Weight *const bucket = all + (hash >> 8) % (kernels::weightCount / ways) * ways;
 	Weight *oldest = nullptr;
+	bool hadCopy = false;
 	for (Weight *weight = bucket; weight < bucket + ways; ++weight) {
 		if (weight->source == source && weight->layout == layout && !weight->isRetired) {
 			if (weight->isClaimed)
 				return nullptr;
+			if (weight->isReleased) {
+				oldest = weight;
+				hadCopy = true;
+				break;
+			}
 			weight->isClaimed = true;
 			weight->usedAt = ++clock_;
 			return weight;
@@ -57,6 +63,7 @@ Weight *Weights::claim(const void *source, uint64_t layout, bool &isFull)
 	*oldest = Weight{};
 	oldest->compared = compared, oldest->repeated = repeated, oldest->used = event;
 	oldest->source = source, oldest->layout = layout, oldest->usedAt = ++clock_;
+	oldest->hadCopy = hadCopy;
 	oldest->generation = nextGeneration();
 	oldest->isClaimed = true;
 	return oldest;
@@ -160,7 +167,8 @@ void Weights::collect(const cuda::Driver &driver, cuda::Memory &memory)
 			base::leaveFault("releasing a kept copy");
 		giveBack(weight.bytes);
 		const std::lock_guard lock(mutex_);
-		weight.copy = 0, weight.source = nullptr, weight.usedAt = 0;
+		weight.copy = 0, weight.usedAt = 0;
+		weight.isReleased = true;
 		weight.isRetired = weight.isClaimed = false;
 	}
 	isCollecting_.store(false, std::memory_order_release);

@@ -26,6 +26,7 @@ struct Weight {
 	uint64_t generation = 0; // of the observation
 	uint32_t calls = 0, gap = firstGap, retryAt = 0;
 	uint32_t observed = 0;               // observations of this generation
+	uint32_t observedAt = 0;             // call of the latest one
 	uint32_t windowLeft = windowCalls;   // observations that the window still needs
 	uint32_t windowAt = 0;               // call at which the next window begins; 0: unknown
 	uint32_t compared = 0, repeated = 0; // told so far
@@ -38,8 +39,11 @@ struct Weight {
 	CUevent_st *used = nullptr;     // behind its product
 	bool isUnordered = false;       // the event could not be recorded: no other stream may use or free the copy
 	bool isRetired = false;         // to be freed by collect()
+	bool isReleased = false;        // collect() has freed it: the observation begins again
+	bool hadCopy = false;           // which was released: the next one takes its place
 	uint32_t hits = 0, changes = 0; // calls with the copy; changes seen so far
 	uint32_t changedAt = 0;         // hits at the latest change
+	bool isReported = true;         // the latest call with the copy had events
 	uint32_t failures = 0;          // copies given up so far
 };
 

@@ -24,7 +24,7 @@ RANDOM = ("fuzz.1", "fuzz.2")  # the program has more of them
 # Cases whose first change need not find a copy: their memory was freed or unmapped before, or one operand is not kept.
 WITHOUT_STALE = ("change.freed", "change.remapped", "change.square", "reset")
 UNORDERED = ("change.threads", "change.streams")
-PROMISE = re.compile(r"autoamp: AUTOAMP_WEIGHTS=frozen: a weight changed, and products used its old values \(noticed (\d+) times, "
+PROMISE = re.compile(r"autoamp: AUTOAMP_WEIGHTS=frozen: a weight changed, and products used its old values \(noticed (\d+) times?, "
                      r"the first: [AB] of \w+ [\dx]+\); set AUTOAMP_WEIGHTS=checked\n")
 
 

@@ -132,7 +132,7 @@ constexpr const char *weights =
   CUDA calls
     off      convert at each call (the default)
     checked  compare one of 64 lines of each column with the copy before each product, and convert again if they
-             differ. A change of most elements, of a row or of a column is found before the product. A change of one
+             differ. A change of most elements or of a large block is found before the product. A change of one
              element can be found up to 63 products of its copy late; each captured graph has its own copies
     frozen   you promise that the weights do not change. The same sample is compared, but acts at the next call: a
              product can use old values. A broken promise is reported, and repaired at the next call
