@@ -6,8 +6,8 @@ import unittest
 from case import TRACED, Case
 
 KINDS = ["changed", "given_up", "made", "recast", "refused"]
-# The decision that the cost model estimates for the calls of the scenario `repeats`.
-CALL = ("--entry", "cublasSgemm_v2", "--m", "64", "--n", "4096", "--k", "4096", "--gpu", "h100", "--format", "json")
+# The decision that the cost model estimates for the calls of the scenarios `repeats` and `unchanged`.
+CALL = ("--entry", "cublasSgemm_v2", "--n", "4096", "--k", "4096", "--gpu", "h100", "--format", "json")
 
 
 class Weights(Case):
@@ -64,17 +64,24 @@ class Weights(Case):
         for word in KINDS + ["weights_off", "too_small", "batched", "unproven", "changes", "memory_budget", "stream_not_ready", "capture_unready"]:
             self.assertIn(word, help_)
 
+    def explain(self, *options, m=64, **variables):
+        return json.loads(self.autoamp("explain", *CALL, "--m", str(m), *options, **variables).stdout)
+
+    def estimated(self, told, scenario, *arguments):
+        """The report of a scenario whose calls are those of `told`."""
+        subprocess.run([TRACED, scenario, *arguments], cwd=self.here, timeout=60, check=True,
+                       env={"AUTOAMP_TRACE_FILE": f"{scenario}.aat", "EST": f"{told['est_ns']} {told['est_lowered_ns']}"})
+        return self.json(f"{scenario}.aat")
+
     def repeats(self, percent):
-        told = json.loads(self.autoamp("explain", *CALL, AUTOAMP_STRATEGY="cast").stdout)
-        subprocess.run([TRACED, "repeats", str(percent)], cwd=self.here, timeout=60, check=True,
-                       env={"AUTOAMP_TRACE_FILE": "repeats.aat", "EST": f"{told['est_ns']} {told['est_lowered_ns']}"})
-        return told, self.json("repeats.aat")
+        told = self.explain(AUTOAMP_STRATEGY="cast")
+        return told, self.estimated(told, "repeats", str(percent))
 
     def test_estimate_without_copies(self):
         told, report = self.repeats(100)
         estimate = report["totals"]["weights_estimate"]
         self.assertEqual((estimate["compared"], estimate["repeated"], estimate["repeated_share"], estimate["source"]), (2000, 1000, 0.5, "model"))
-        kept = json.loads(self.autoamp("explain", *CALL, "--weights", "checked", AUTOAMP_STRATEGY="cast").stdout)
+        kept = self.explain("--weights", "checked", AUTOAMP_STRATEGY="cast")
         self.assertAlmostEqual(estimate["from_ns"] / (1000 * told["est_lowered_ns"]), 1, 3)
         # The activation is different in each call, the weight never: all products have a kept copy.
         self.assertAlmostEqual(estimate["to_ns"] / (1000 * kept["est_lowered_ns"]), 1, 3)
@@ -92,6 +99,17 @@ class Weights(Case):
         self.assertEqual(report["totals"]["weights_estimate"]["repeated"], 20)
         self.assertNotIn("repeat;", self.words("repeats.aat"))
         self.assertNotEqual(report["next"]["title"], "keep converted weights")
+
+    def test_estimate_of_unchanged_calls(self):
+        told, kept = (self.explain("--weights", weights, m=1, AUTOAMP_DTYPE="bfloat16") for weights in ("off", "checked"))
+        self.assertEqual((told["decision"], told["reason"], kept["decision"]), ("kept", "not_profitable", "lowered"))
+        estimate = self.estimated(told, "unchanged")["totals"]["weights_estimate"]
+        self.assertEqual((estimate["compared"], estimate["repeated_share"], estimate["unchanged_calls"]), (0, None, 20))
+        self.assertAlmostEqual(estimate["unchanged_from_ns"] / (20 * told["est_ns"]), 1, 3)
+        self.assertAlmostEqual(estimate["unchanged_to_ns"] / (20 * kept["est_lowered_ns"]), 1, 3)
+        self.assertRegex(self.words("unchanged.aat"),
+                         r"weights: 20 products ran unchanged, because a conversion at each call would not pay; if their weights do not "
+                         r"change, AUTOAMP_WEIGHTS=checked would reduce their modelled time from \S+ us to \S+ us ")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,17 @@
 """AUTOAMP_WEIGHTS on a GPU: converted weights that are kept change no bit while the weights stay the same, and follow each
 change within the number of products that is documented. A cache that is keyed by address only does not."""
+import collections
+import os
 import re
 import tempfile
 
 import runner
 from runner import CAST_BFLOAT16, CAST_HALF, bare, run
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAM, FILTERS, REGIONS = "weights", "weights_filters", "weights_regions"
+SCRIPT = os.path.join(HERE, "clients/autocast.py")
+PYTHON = {"SCOPE": "process", "_PYTHONPATH": os.path.join(HERE, "../../tools/python")}
 # A product in which a sparse change must be seen, counted from the change: the sample visits all elements in 64 products.
 # `frozen` acts on what it finds at the next product.
 LATEST = {"off": 0, "checked": 63, "frozen": 64}
@@ -14,7 +19,8 @@ LATEST_DENSE = {"off": 0, "checked": 0, "frozen": 1}
 KINDS = ("made", "recast", "changed", "given_up", "refused")
 # Run for the second type, too: one case for each kind of a change that depends on the type.
 SOME = ("edit.step", "edit.row", "edit.element", "edit.last_element", "edit.scaled*", "edit.zeros", "edit.nan", "edit.infinite",
-        "change.training", "change.reused", "change.replayed", "change.threads", "change.streams", "change.square", "fuzz.1")
+        "change.training", "change.reused", "change.replayed", "change.updated_graph", "change.threads", "change.streams", "change.square",
+        "fuzz.1")
 SOME_FILTERS = ("edit.step.*", "edit.scaled.forward", "edit.scaled.data_nhwc", "edit.element.forward")
 MANY = ("change.training*", "change.reused", "change.merged", "change.seldom", "change.freed", "change.remapped", "change.viewed",
         "change.square", "reset")
@@ -43,7 +49,8 @@ def weights_of(rows):
 
 
 def reasons_of(rows):
-    return {reason for row in rows for reason in (row["weights"] or {"reasons": ()})["reasons"]}
+    """Conversions of operands that were not kept, by reason."""
+    return sum((collections.Counter(row["weights"]["reasons"]) for row in rows if row["weights"]), collections.Counter())
 
 
 def events(result):
@@ -111,7 +118,8 @@ class Same:
                     if name != "same.devices":  # its products may be those of an unscaled type
                         self.assertNotEqual(case["bits"], plain.cases[name]["bits"])
                     self.assertGreater(weights_of(result.rows_of(case))["served"], 0)
-            self.assertIn("same_operand", reasons_of(result.rows_of(result.cases["same.both"])))
+            # Both operands of three products in seven rounds.
+            self.assertEqual(reasons_of(result.rows_of(result.cases["same.both"]))["same_operand"], 42)
 
     def test_filters(self):
         self.check(FILTERS, "same.*")
@@ -146,6 +154,24 @@ class Same:
         self.assertLowered(checked.rows())
         self.assertGreater(weights_of(checked.rows())["served"], 0)
 
+    def test_memory_of_graphs(self):
+        """Four weights in a graph. Half of the memory holds one copy, and the rest is enough for the conversions."""
+        off, checked = (run(PROGRAM, "many_captured", **self.way.variables, WEIGHTS=mode, MEMORY="2M") for mode in ("off", "checked"))
+        for result in (off, checked):
+            self.assertFine(result)
+            self.assertLowered(result.rows())
+        self.assertEqual(checked.bits(), off.bits())
+        self.assertEqual(weights_of(checked.rows())["made"], 1)
+        self.assertEqual(reasons_of(checked.rows())["memory_budget"], 3)
+
+    def test_memory_of_freed_weights(self):
+        """One copy fits, and the second weight is used after the first one was freed."""
+        off, checked = (run(PROGRAM, "one_by_one", **self.way.variables, WEIGHTS=mode, MEMORY="1200K") for mode in ("off", "checked"))
+        self.assertFine(checked)
+        self.assertEqual(checked.bits(), off.bits())
+        sums = weights_of(checked.rows())
+        self.assertEqual((sums["made"], sums["refused"]), (2, 0))
+
     def test_changed_weights(self):
         """The bits do not depend on the contents that a weight had before."""
         off, checked = (run(PROGRAM, "rescaled", **self.way.variables, WEIGHTS=mode) for mode in ("off", "checked"))
@@ -161,6 +187,24 @@ class SameHalf(Same, Test):
 
 class SameBfloat16(Same, Test):
     way = CAST_BFLOAT16
+
+    def test_memory_of_observations(self):
+        """The memory is just enough for a call that is not observed."""
+        least = 604928
+        runner.store_self_tests()
+        short, off, checked = (run(PROGRAM, "one_by_one", **self.way.variables, WEIGHTS=mode, MEMORY=str(memory))
+                               for memory, mode in ((least - 1, "off"), (least, "off"), (least, "checked")))
+        self.assertEqual({row["decision"] for row in short.rows()}, {"fallback"})
+        self.assertLowered(off.rows())
+        self.assertEqual((checked.bits(), decisions(checked)), (off.bits(), decisions(off)))
+        self.assertEqual(reasons_of(checked.rows()), {"unproven": 16})
+
+    def test_full_table(self):
+        checked = run(REGIONS, "crowded", **self.way.variables, WEIGHTS="checked")
+        self.assertFine(checked)
+        self.assertLowered(checked.rows())
+        self.assertEqual(weights_of(checked.rows())["made"], 4)
+        self.assertEqual(reasons_of(checked.rows())["too_many"], 16)  # the calls of two parts
 
 
 class Changes:
@@ -278,33 +322,39 @@ class ChangesBfloat16(Changes, Test):
 class Settings(Test):
     """Each way to set the mode, and reports without copies."""
 
-    def regions(self, name):
+    def regions(self, name, program=REGIONS, **more):
         """Calls that used a copy, and copies made, by region."""
-        result = run(REGIONS, "region." + name, STRATEGY="cast")
+        result = run(program, name, STRATEGY="cast", **more)
         self.assertFine(result)
         self.assertLowered(result.rows())
         sums = {row["region"]: weights_of([row]) for row in result.rows()}
-        return {region: (row["served"], row["made"]) for region, row in sums.items()}, result.cases["region." + name]
+        return {region: (row["served"], row["made"]) for region, row in sums.items()}, result.cases[name]
 
     def test_regions_release_their_copies(self):
         """The fifth of eight calls makes a copy, which the others use."""
-        found, _ = self.regions("in_a_row")
+        found, _ = self.regions("region.in_a_row")
         self.assertEqual({region: made for region, (_, made) in found.items()}, {"first": 1, "second": 1})
         self.assertGreater(found["first"][0], 0)
         self.assertGreater(found["second"][0], 0)
-        _, case = self.regions("grows")  # otherwise, 20 copies of 512 KiB
+        _, case = self.regions("region.grows")  # otherwise, 20 copies of 512 KiB
         self.assertLessEqual(int(case["grown"]), 1 << 20)
 
     def test_region_after_calls_without_copies(self):
-        found, _ = self.regions("after_calls")
+        found, _ = self.regions("region.after_calls")
         self.assertEqual({region: made for region, (_, made) in found.items()}, {None: 0, "late": 1, "later": 1})
         for region in ("late", "later"):
             self.assertGreater(found[region][0], 0)
 
     def test_copies_end_with_the_outermost_region(self):
-        found, _ = self.regions("nested")
+        found, _ = self.regions("region.nested")
         self.assertEqual({region: made for region, (_, made) in found.items()}, {"outer": 1, "inner": 0, "plain": 0, "without": 0})
         self.assertEqual([found[region][0] for region in ("inner", "plain", "without")], [8, 8, 0])
+
+    def test_regions_of_python(self):
+        found, _ = self.regions("copies", SCRIPT, **PYTHON)
+        self.assertEqual({region: made for region, (_, made) in found.items()}, {"outer": 1, "inner": 0, "plain": 0, "later": 1, "around": 0})
+        self.assertEqual([found[region][0] for region in ("inner", "plain", "around")], [8, 8, 0])
+        self.assertGreater(found["later"][0], 0)
 
     def test_rule(self):
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
@@ -333,6 +383,29 @@ class Settings(Test):
         self.assertWithin(estimate["from_ns"] / row["as_run_ns"], (0.99, 1.01), "the time as run")
         self.assertWithin(estimate["to_ns"] / keptRow["as_run_ns"], (0.95, 1.05), "the time with copies")
         self.assertLess(estimate["to_ns"], estimate["from_ns"])
+
+    def test_estimate_of_unchanged_calls(self):
+        """With one row, a conversion of the weight at each call does not pay."""
+        result = run("regions", "weights", DTYPE="bfloat16", GPU_MODEL="h100")
+        estimate = result.report["totals"]["weights_estimate"]
+        kept = result.rows(decision="kept", k=4096)
+        self.assertEqual({row["reason"] for row in kept}, {"not_profitable"})
+        self.assertEqual(estimate["unchanged_calls"], sum(row["calls"] for row in kept))
+        self.assertAlmostEqual(estimate["unchanged_from_ns"], sum(row["est_ns"] for row in kept), delta=1)
+        self.assertLess(estimate["unchanged_to_ns"], estimate["unchanged_from_ns"])
+
+    def test_calls_that_keep_no_copy(self):
+        for program, case, reason, variables in (
+                ("semantics", "door.sgemm", "too_small", {}),
+                ("semantics", "door.sgemm", "strict_scaling", {"SCALING": "strict"}),
+                ("semantics", "door.sgemm_strided", "batched", {}),
+                ("semantics", "door.sgemm_batched", "batched", {}),
+                ("convolutions", "wide.nchw.filter", "no_filter", {}),
+                ("rnn", "net.lstm", "recurrent", {"DTYPE": "bfloat16"})):
+            with self.subTest(reason, case=case):
+                rows = run(program, case, STRATEGY="cast", WEIGHTS="checked", **variables).rows(decision="lowered")
+                self.assertTrue(rows)
+                self.assertEqual(reasons_of(rows), {reason: sum(row["calls"] for row in rows)})
 
 
 class Failures(Test):

@@ -41,6 +41,15 @@ Row product(const char *decision, const char *reason, int64_t size)
 	return row;
 }
 
+// With the estimates of the model in the variable EST.
+Row estimated(Row row, int64_t m)
+{
+	row.m = m, row.transa = 'N';
+	if (std::sscanf(std::getenv("EST"), "%f %f", &row.estNs, &row.estLoweredNs) != 2)
+		std::exit(9);
+	return row;
+}
+
 Row other(const char *entry, const char *dtype, const char *reason)
 {
 	Row row = product("kept", reason, 64);
@@ -288,18 +297,17 @@ void write(const std::string &scenario, int number)
 			                 .amax = NAN,
 			                 .count = static_cast<uint64_t>(number)});
 		}
-	} else if (scenario == "repeats") { // EST: estimates of the model; the argument: equal conversions of B, in percent
+	} else if (scenario == "repeats") { // the argument: equal conversions of B, in percent
 		recorder.property("config", "AUTOAMP_STRATEGY", "cast", "environment");
-		Row row = product("lowered", "white_list", 4096);
-		row.m = 64, row.transa = 'N';
-		if (std::sscanf(std::getenv("EST"), "%f %f", &row.estNs, &row.estLoweredNs) != 2)
-			std::exit(9);
-		const RowId id = call(lane, row, 1000);
+		const RowId id = call(lane, estimated(product("lowered", "white_list", 4096), 64), 1000);
 		recorder.weights({.row = id,
 		                  .reason = "weights_off",
 		                  .converted = 2000,
 		                  .compared = 2000,
 		                  .repeated = static_cast<uint64_t>(10 * number)});
+	} else if (scenario == "unchanged") { // products for which a conversion at each call does not pay
+		recorder.property("config", "AUTOAMP_DTYPE", "bfloat16", "environment");
+		call(lane, estimated(product("kept", "not_profitable", 4096), 1), 20);
 	} else if (scenario == "costs") { // the argument: the setting that costs time; 4 and 5: hardly any
 		static constexpr struct {
 			const char *variable, *value, *decision, *reason;

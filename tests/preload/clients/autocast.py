@@ -38,22 +38,23 @@ class float16:  # numpy's are classes
     pass
 
 
+def allocate(value, count):
+    place, data = ctypes.c_void_p(), (ctypes.c_float * count)(*[value] * count)
+    assert runtime.cudaMalloc(ctypes.byref(place), ctypes.c_size_t(ctypes.sizeof(data))) == 0
+    assert runtime.cudaMemcpy(place, data, ctypes.c_size_t(ctypes.sizeof(data)), 1) == 0
+    return place
+
+
 class Products(threading.local):
     """Per thread: a handle and operands."""
 
     def __init__(self):
         self.handle = ctypes.c_void_p()
         assert blas.cublasCreate_v2(ctypes.byref(self.handle)) == 0
-        self.host = (ctypes.c_float * (SIZE * SIZE))
-        self.places = []
-        for value in (VALUE, 1.0, 0.0):
-            place, data = ctypes.c_void_p(), self.host(*[value] * (SIZE * SIZE))
-            assert runtime.cudaMalloc(ctypes.byref(place), ctypes.c_size_t(ctypes.sizeof(data))) == 0
-            assert runtime.cudaMemcpy(place, data, ctypes.c_size_t(ctypes.sizeof(data)), 1) == 0
-            self.places.append(place)
+        self.places = [allocate(value, SIZE * SIZE) for value in (VALUE, 1.0, 0.0)]
 
     def run(self, call="mm"):
-        one, zero, result = ctypes.byref(ctypes.c_float(1)), ctypes.byref(ctypes.c_float(0)), self.host()
+        one, zero, result = ctypes.byref(ctypes.c_float(1)), ctypes.byref(ctypes.c_float(0)), (ctypes.c_float * (SIZE * SIZE))()
         n, none, half = SIZE, ctypes.c_longlong(0), ctypes.c_longlong(SIZE * SIZE // 2)
         a, b, c = self.places
         function, *arguments = {
@@ -157,6 +158,30 @@ def weights():
         with autocast("cpu", weights="off"):
             yield current()
     yield current()
+
+
+def copies():
+    """Products of a weight of 1 MiB. The report shows which of them use a kept copy."""
+    edge, few = 512, 4
+    one, zero = ctypes.byref(ctypes.c_float(1)), ctypes.byref(ctypes.c_float(0))
+    weight, others, result = (allocate(1.0, edge * columns) for columns in (edge, few, few))
+
+    def calls():
+        for _ in range(8):
+            assert blas.cublasSgemm_v2(products.handle, 0, 0, edge, few, edge, one, weight, edge, others, edge, zero, result, edge) == 0
+            assert runtime.cudaDeviceSynchronize() == 0
+
+    with autocast(name="around"):
+        with autocast(weights="checked", name="outer"):
+            calls()
+            with autocast(weights="checked", name="inner"):
+                calls()
+            with autocast(name="plain"):
+                calls()
+        with autocast(weights="checked", name="later"):
+            calls()
+        calls()
+    return ()
 
 
 def other_devices():
@@ -375,7 +400,7 @@ def examples():
             yield run(word)
 
 
-CASES = (examples, nested, dtypes, lists, reentered, exceptions, refused, weights, other_devices, scopes, orders, workers, arguments, first,
+CASES = (examples, nested, dtypes, lists, reentered, exceptions, refused, weights, copies, other_devices, scopes, orders, workers, arguments, first,
          states, custom_functions_alone, custom_functions)
 if __name__ == "__main__":
     wanted = sys.argv[2::2]

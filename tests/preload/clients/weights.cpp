@@ -15,7 +15,8 @@ namespace {
 
 constexpr double worst = 4e-3;      // for the least exact type in which a product may be computed
 constexpr int64_t edge = 512;       // edge * edge floats are 1 MiB
-constexpr int warming = 8;          // products that prove a weight, and some that use the copy
+constexpr int proving = 4;          // products that prove a weight
+constexpr int warming = 8;          // the same, and some that use the copy
 constexpr int afterDense = 4;       // products after a dense change
 constexpr int afterSparse = 64 + 2; // after another one: the sample visits all elements in 64 products
 
@@ -754,22 +755,23 @@ void replayedBranches(int number, Line &line)
 	line.put("copies", 4);
 }
 
-// The executable graph of one weight is updated to that of another one, whose graph is destroyed. Then products take
-// the memory that is free.
+// The executable graph of one weight is updated to that of another one, whose graph is destroyed; one of them is not
+// proven. Then products take the memory that is free.
 void updatedGraph(int number, Line &line)
 {
 	Session session, other;
 	const Workspace workspaces[] = {Workspace(session), Workspace(other)};
 	Weight first(depthOf(number), widthOf(number)), second(depthOf(number), widthOf(number), 2),
-	    third(depthOf(number), widthOf(number) + 8, 3);
-	Product ofFirst(first, {}), ofSecond(second, {}), filler(third, {.inputs = 7});
+	    fresh(depthOf(number), widthOf(number), 4), third(depthOf(number), widthOf(number) + 8, 3);
+	Product ofFirst(first, {}), ofSecond(second, {}), ofFresh(fresh, {}), filler(third, {.inputs = 7});
 	for (int i = 0; i < warming; i++) {
 		ofFirst.runAndJudge(session);
 		ofSecond.runAndJudge(session);
 	}
 	Graph graph(session.stream, [&] { ofFirst.enqueue(session); });
+	Product *const captured[] = {&ofFirst, &ofSecond, &ofFresh, &ofSecond, &ofFirst};
 	for (int turn = 0; turn < 5; turn++) {
-		Product &now = turn % 2 ? ofSecond : ofFirst;
+		Product &now = *captured[turn];
 		if (turn)
 			line.require(graph.update(session.stream, [&] { now.enqueue(session); }), "the graph was not updated");
 		std::this_thread::sleep_for(std::chrono::milliseconds(2)); // destructors run some time later
@@ -1029,23 +1031,25 @@ void smallAlpha(int number, Line &line)
 	bits.put(usual);
 }
 
-// One matrix as both operands, and two large ones.
+// One matrix as both operands, two parts of a matrix that overlap, and two large ones.
 void both(int number, Line &line)
 {
 	Session session;
 	const auto n = static_cast<int>(depthOf(number));
-	Weight one(n, n, 5, Data::gaussians), two(n, n, 6, Data::gaussians);
+	Weight one(n, n + 8, 5, Data::gaussians), two(n, n, 6, Data::gaussians);
 	Array c(static_cast<size_t>(n) * static_cast<size_t>(n));
 	uint64_t all = 0;
 	const float alpha = 1, beta = 0;
 	for (int round = 0; round < 7; round++) {
 		struct {
-			const Weight &a, &b;
+			const float *a, *b;
 			cublasOperation_t op;
-		} const pairs[] = {{one, one, CUBLAS_OP_N}, {one, one, CUBLAS_OP_T}, {one, two, CUBLAS_OP_N}};
+		} const pairs[] = {{one.data(), one.data(), CUBLAS_OP_N},
+		                   {one.data(), one.data(), CUBLAS_OP_T},
+		                   {one.data(), one.data() + one.index(0, 8), CUBLAS_OP_T},
+		                   {one.data(), two.data(), CUBLAS_OP_N}};
 		for (const auto &[a, b, op] : pairs) {
-			CHECK(cublasSgemm(session.handle, CUBLAS_OP_N, op, n, n, n, &alpha, a.data(), n, b.data(), n, &beta,
-			                  c.data(), n));
+			CHECK(cublasSgemm(session.handle, CUBLAS_OP_N, op, n, n, n, &alpha, a, n, b, n, &beta, c.data(), n));
 			CHECK(cudaStreamSynchronize(session.stream));
 			c.download();
 			all = (all ^ c.bits()) * 0x9e3779b97f4a7c15u;
@@ -1115,6 +1119,50 @@ void captured(int number, Line &line)
 		bits.add(product);
 	}
 	bits.put(products[0]);
+}
+
+// Weights that eager products have proven, in one graph.
+void manyCaptured(int number, Line &line)
+{
+	Session session;
+	const Workspace workspace(session);
+	Bits bits(line);
+	std::vector<std::unique_ptr<Weight>> weights;
+	std::vector<std::unique_ptr<Product>> products;
+	for (uint64_t i = 0; i < 4; i++) {
+		weights.push_back(std::make_unique<Weight>(depthOf(number), widthOf(number), 20 + i, Data::gaussians));
+		products.push_back(std::make_unique<Product>(*weights.back(), Use{}, 30 + i, Data::gaussians));
+		for (int call = 0; call < proving; call++)
+			products.back()->run(session);
+	}
+	const Graph graph(session.stream, [&] {
+		for (const auto &product : products)
+			product->enqueue(session);
+	});
+	for (int replay = 0; replay < 2; replay++) {
+		graph.replay(session.stream);
+		for (const auto &product : products)
+			bits.add(*product);
+	}
+	bits.put(*products[0]);
+}
+
+// The memory of the first weight is freed before the second one is used.
+void oneByOne(int number, Line &line)
+{
+	Session session;
+	Bits bits(line);
+	auto first = std::make_unique<Weight>(depthOf(number), widthOf(number), 15, Data::gaussians);
+	Weight second(depthOf(number), widthOf(number), 16, Data::gaussians);
+	Product ofFirst(*first, {}, 110, Data::gaussians), ofSecond(second, {}, 111, Data::gaussians);
+	for (Product *const product : {&ofFirst, &ofSecond}) {
+		for (int i = 0; i < warming; i++) {
+			product->run(session);
+			bits.add(*product, i == 0);
+		}
+		first.reset();
+	}
+	bits.put(ofSecond);
 }
 
 // While one thread captures in global mode, another one makes a copy, and takes over that of another stream. Neither
@@ -1324,6 +1372,8 @@ std::vector<Case> allCases()
 	add("change.devices", devices);
 	add("reset", reset);
 	add("shortage", shortage);
+	add("many_captured", manyCaptured);
+	add("one_by_one", oneByOne);
 	for (uint64_t seed = 1; seed <= 6; seed++)
 		cases.push_back({"fuzz." + std::to_string(seed), [seed](Line &line) { fuzz(seed, line); }});
 	return cases;

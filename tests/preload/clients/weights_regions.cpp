@@ -2,6 +2,9 @@
 // see harness.h.
 #include "harness.h"
 #include "inject/autoamp.h"
+#include "kernels/weights.h"
+#include "src/base/hash.h"
+#include "src/op/op.h"
 
 #include <memory>
 #include <vector>
@@ -130,6 +133,48 @@ void steady(Line &line)
 	program.describe();
 }
 
+// Six parts of a matrix that have the same place in the table of operands, where four of them fit. The place is that of
+// Weights::claim(), the layout that of a cast to bfloat16.
+void crowded(Line &line)
+{
+	constexpr int parts = 6;
+	constexpr size_t size = edge * edge, starts = 1 << 15; // about 32 of them have the same place
+	Session session;
+	Random random(1);
+	Array weights(size + starts), x(edge), c(edge);
+	for (size_t i = 0; i < weights.size(); i++) // integers: the products are exact in each precision
+		weights[i] = static_cast<float>(std::floor(random.uniform() * 15) - 7);
+	for (size_t i = 0; i < x.size(); i++)
+		x[i] = static_cast<float>(1 + i % 4);
+	weights.upload(), x.upload();
+	auto layout = static_cast<uint64_t>(autoamp::op::Dtype::bfloat16);
+	for (const int stored : {edge, edge, edge, edge}) // rows, columns, and leading dimensions
+		layout = autoamp::base::mix(layout, stored);
+	const auto placeOf = [&](size_t start) {
+		const auto address = reinterpret_cast<uintptr_t>(weights.data() + start);
+		return (autoamp::base::mix(autoamp::base::mix(layout, address), 0) >> 8) % (autoamp::kernels::weightCount / 4);
+	};
+	const float one = 1, zero = 0;
+	size_t start = 0;
+	for (int part = 0; part < parts; part++, start++) {
+		while (start < starts && placeOf(start) != placeOf(0))
+			start++;
+		line.require(start < starts, "too few parts");
+		for (int i = 0; i < few; i++) {
+			CHECK(cublasSgemm(session.handle, CUBLAS_OP_T, CUBLAS_OP_N, edge, 1, edge, &one, weights.data() + start,
+			                  edge, x.data(), edge, &zero, c.data(), edge));
+			CHECK(cudaStreamSynchronize(session.stream));
+			c.download();
+			for (size_t row = 0; row < edge; row++) {
+				float sum = 0;
+				for (size_t l = 0; l < edge; l++)
+					sum += weights[start + row * edge + l] * x[l];
+				line.require(c[row] == sum, "wrong result");
+			}
+		}
+	}
+}
+
 } // namespace
 
 int main(int argc, char **argv)
@@ -139,5 +184,6 @@ int main(int argc, char **argv)
 	                 {"region.after_calls", afterCalls},
 	                 {"region.nested", nested},
 	                 {"region.grows", grows},
+	                 {"crowded", crowded},
 	                 {"steady", steady}});
 }
