@@ -401,6 +401,7 @@ class Settings(Test):
                 ("semantics", "door.sgemm_strided", "batched", {}),
                 ("semantics", "door.sgemm_batched", "batched", {}),
                 ("convolutions", "wide.nchw.filter", "no_filter", {}),
+                ("dnn_graph", "matmul.rrr", "graph", {}),
                 ("rnn", "net.lstm", "recurrent", {"DTYPE": "bfloat16"})):
             with self.subTest(reason, case=case):
                 rows = run(program, case, STRATEGY="cast", WEIGHTS="checked", **variables).rows(decision="lowered")
