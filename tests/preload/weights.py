@@ -417,6 +417,17 @@ class Failures(Test):
                  "cuGraphRetainUserObject": 1}
 
     @runner.emulated_only("failing functions")
+    def test_the_observation_goes_on(self):
+        """The device does not count an observation whose cast or settle was not launched."""
+        runner.store_self_tests()
+        for function in ("cuLaunchKernel", "cuLaunchKernelEx"):
+            with self.subTest(function):
+                result = run(REGIONS, "steady", **CAST_BFLOAT16.variables, WEIGHTS="checked", EMU_FAIL=f"{function}:1")
+                self.assertEqual(result.status, 0, result.errors)
+                self.assertEqual({row["decision"]: row["calls"] for row in result.rows()}["fallback"], 1)
+                self.assertEqual(weights_of(result.rows())["made"], 1)
+
+    @runner.emulated_only("failing functions")
     def test_results_are_right(self):
         runner.store_self_tests()
         for way, functions in ((CAST_BFLOAT16, self.FUNCTIONS), (CAST_HALF, ("cuLaunchKernel", "cuMemAllocFromPoolAsync"))):
