@@ -231,8 +231,7 @@ size_t Memory::missing(const Driver &driver, size_t bytes) const
 	const size_t wanted = used + bytes;
 	const size_t ofBudget = beyond(wanted + inGraphs(), budget_),
 	             ofDevice = beyond(beyond(wanted, reserved), free / 4); // as in reserve()
-	const size_t most = std::max(ofBudget, ofDevice);
-	return most > 0 ? most : bytes; // the driver had none
+	return std::max(ofBudget, ofDevice);
 }
 
 bool Memory::release(const Driver &driver, Stream stream, Address address)
@@ -265,7 +264,12 @@ void Memory::giveBack(void *pointer)
 {
 	auto *block = static_cast<GraphBlock *>(pointer);
 	Memory &memory = *block->owner;
-	memory.mark(*block, State::returned);
+	{
+		const std::lock_guard lock(memory.mutex_);
+		if (std::exchange(block->content, 0))
+			memory.copiesInGraphs_.fetch_sub(block->bytes, std::memory_order_relaxed);
+		block->state = State::returned;
+	}
 	memory.hasReturned_.store(true, std::memory_order_release);
 }
 
@@ -315,12 +319,12 @@ Block Memory::allocateForGraph(const Driver &driver, Stream stream, size_t bytes
 	Frontier at;
 	if (!ask(driver, stream, at))
 		return {0, Failure::driverError};
-	const auto answer = [&](GraphBlock *block, bool isShared, bool isReused) {
+	const auto answer = [&](GraphBlock *block, bool isShared) {
 		const uint64_t unique = base::mix(base::mix(content, at.capture), block->address);
-		return Block{block->address, Failure::none, block, isShared, isReused, unique};
+		return Block{block->address, Failure::none, block, isShared, unique};
 	};
 	if (GraphBlock *shared = share(driver, stream, at, bytes, content))
-		return answer(shared, true, true);
+		return answer(shared, true);
 	// Reuses the block of a destroyed graph if it is at most about twice as large. Graphs that come and go then need no
 	// more memory than the living ones, even if no eager call frees blocks in between.
 	GraphBlock *owned = take(
@@ -328,7 +332,6 @@ Block Memory::allocateForGraph(const Driver &driver, Stream stream, size_t bytes
 		    return block.state == State::returned && block.bytes >= bytes && block.bytes / 2 <= bytes;
 	    },
 	    State::inUse);
-	const bool isReused = owned;
 	if (!owned) {
 		// Other blocks of destroyed graphs are freed here only if they prevent the allocation, because freeing may wait
 		// for the device.
@@ -357,6 +360,8 @@ Block Memory::allocateForGraph(const Driver &driver, Stream stream, size_t bytes
 	owned->asked = bytes;
 	owned->capture = at.capture;
 	owned->content = content;
+	if (content)
+		copiesInGraphs_.fetch_add(owned->bytes, std::memory_order_relaxed);
 	CUuserObject_st *object = nullptr;
 	if (driver.cuUserObjectCreate(&object, owned, giveBack, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)) {
 		giveBack(owned);
@@ -366,7 +371,7 @@ Block Memory::allocateForGraph(const Driver &driver, Stream stream, size_t bytes
 		driver.cuUserObjectRelease(object, 1); // its destructor returns the block
 		return {0, Failure::driverError};
 	}
-	return answer(owned, false, isReused);
+	return answer(owned, false);
 }
 
 void Memory::releaseForGraph(const Driver &driver, Stream stream, const Block &block)

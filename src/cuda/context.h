@@ -45,7 +45,6 @@ struct Block {
 	Failure failure = Failure::none;
 	GraphBlock *owned = nullptr; // set if a graph owns the block
 	bool isShared = false;       // an earlier node of the same capture has put the content there
-	bool isReused = false;       // it was that of a destroyed graph
 	uint64_t content = 0;        // number of this content; no other block or capture has it
 };
 
@@ -56,12 +55,13 @@ public:
 	Failure open(const Driver &driver, int device, size_t budget);
 	void close(const Driver &driver);                                             // nothing may be allocated any more
 	size_t inGraphs() const { return inGraphs_.load(std::memory_order_relaxed); } // bytes
+	size_t copiesInGraphs() const { return copiesInGraphs_.load(std::memory_order_relaxed); } // bytes with a content
 	bool hasPool() const { return pool_; } // false: only unbounded requests and graphs get memory
 
 	// Allocates on `stream`, in stream order, without waiting or synchronising. `isUnbounded`: exceed the budget, for
 	// calls that cannot run in another way.
 	Block allocate(const Driver &driver, Stream stream, size_t bytes, bool isUnbounded = false);
-	// After allocate() was short of memory for this many bytes: how many of those in use would have to be free.
+	// How many bytes of those in use would have to be free for allocate() to get this many. 0: the budget allows them.
 	size_t missing(const Driver &driver, size_t bytes) const;
 	// False: the driver refused; the memory stays allocated.
 	bool release(const Driver &driver, Stream stream, Address address);
@@ -89,7 +89,7 @@ private:
 
 	CUmemPoolHandle_st *pool_ = nullptr;
 	size_t budget_ = 0;
-	std::atomic<size_t> inGraphs_{0};
+	std::atomic<size_t> inGraphs_{0}, copiesInGraphs_{0};
 	std::atomic<size_t> held_{0}; // memory that the pool has, at least, and keeps until it is trimmed or limited
 	std::atomic<bool> hasReturned_{false};
 	std::mutex mutex_;             // protects the list and the state of each block; never held during driver calls

@@ -34,7 +34,8 @@ void recordOperand(Process &process, const Rows &rows, trace::RowId row, bool is
 		                          .how = nameOf(rows.site->decision.weights),
 		                          .made = use.isMade,
 		                          .givenUp = use.isGivenUp,
-		                          .bytes = use.isReplaced ? 0 : use.bytes});
+		                          .bytes = use.bytes,
+		                          .held = use.held});
 		record(use.isMade ? "made" : "given_up");
 	}
 	if (use.isRefused)

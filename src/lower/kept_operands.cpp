@@ -164,7 +164,7 @@ bool KeptOperands::make(LoweredCall &call, Weight &weight, WeightUse &told, size
 	weight.stream = keyOf(call);
 	weight.hits = weight.changes = weight.changedAt = 0;
 	told.isMade = true;
-	told.isReplaced = weight.hadCopy;
+	told.held = weights.held() + call.context->memory.copiesInGraphs();
 	weights.setCopy(weight, block.address);
 	return true;
 }
@@ -249,7 +249,7 @@ void KeptOperands::useInGraph(LoweredCall &call, Use &use, WeightUse &told, uint
 	told.how = call.decision.weights;
 	told.isServed = use.block.isShared;
 	told.isMade = !told.isServed;
-	told.isReplaced = use.block.isReused;
+	told.held = call.context->weights.held() + call.context->memory.copiesInGraphs();
 	use.copy = use.block.address + stateBytes;
 	use.kept.state = reinterpret_cast<kernels::WeightState *>(use.block.address);
 	use.kept.generation = use.block.content;

@@ -48,9 +48,9 @@ struct WeightUse {
 	const char *reason = nullptr;               // why it used none: a word for reports
 	bool isServed = false;                      // the copy had been made by an earlier call
 	bool isMade = false, isGivenUp = false;
-	bool isReplaced = false; // made: an earlier copy of this size was released
-	bool isRefused = false;  // a copy was to be made, and there was no memory for it (event `refused`)
-	uint64_t bytes = 0;      // size of the copy that was used, made, given up or refused
+	bool isRefused = false; // a copy was to be made, and there was no memory for it (event `refused`)
+	uint64_t bytes = 0;     // size of the copy that was used, made, given up or refused
+	uint64_t held = 0;      // made: size of all copies of the context, with this one
 	uint32_t compared = 0,
 	         repeated = 0;   // fingerprints since the last call that reported them, and those that were equal
 	uint32_t unreported = 0; // changes of a frozen operand, found since its last call, that had no event

@@ -38,16 +38,10 @@ Weight *Weights::claim(const void *source, uint64_t layout, bool &isFull)
 	const uint64_t hash = base::mix(base::mix(layout, reinterpret_cast<uintptr_t>(source)), 0);
 	Weight *const bucket = all + (hash >> 8) % (kernels::weightCount / ways) * ways;
 	Weight *oldest = nullptr;
-	bool hadCopy = false;
 	for (Weight *weight = bucket; weight < bucket + ways; ++weight) {
 		if (weight->source == source && weight->layout == layout && !weight->isRetired) {
 			if (weight->isClaimed)
 				return nullptr;
-			if (weight->isReleased) {
-				oldest = weight;
-				hadCopy = true;
-				break;
-			}
 			weight->isClaimed = true;
 			weight->usedAt = ++clock_;
 			return weight;
@@ -63,7 +57,6 @@ Weight *Weights::claim(const void *source, uint64_t layout, bool &isFull)
 	*oldest = Weight{};
 	oldest->compared = compared, oldest->repeated = repeated, oldest->used = event;
 	oldest->source = source, oldest->layout = layout, oldest->usedAt = ++clock_;
-	oldest->hadCopy = hadCopy;
 	oldest->generation = nextGeneration();
 	oldest->isClaimed = true;
 	return oldest;
@@ -88,10 +81,20 @@ bool Weights::reserve(size_t bytes, size_t budget)
 
 bool Weights::makeRoom(const cuda::Driver &driver, cuda::Memory &memory, size_t bytes)
 {
-	size_t left = held_.load(std::memory_order_relaxed);
-	if (left == 0)
+	size_t left = held_.load(std::memory_order_relaxed), releasing = releasing_.load(std::memory_order_acquire);
+	if (left == 0 && releasing == 0)
 		return false;
-	const size_t missing = memory.missing(driver, bytes), wanted = left - std::min(left, missing);
+	const bool hasEnded =
+	    releasing && driver.cuStreamQuery(private_) == 0 && releasing_.compare_exchange_strong(releasing, 0);
+	size_t missing = memory.missing(driver, bytes);
+	if (hasEnded)
+		releasing = 0;
+	else if (missing == 0) // the driver had none
+		missing = bytes;
+	missing -= std::min(missing, releasing);
+	if (missing == 0)
+		return true;
+	const size_t wanted = left - std::min(left, missing);
 	const bool isEnough = left >= missing;
 	most_.store(wanted, std::memory_order_relaxed);
 	retire([&left, wanted](const Weight &weight) {
@@ -165,10 +168,11 @@ void Weights::collect(const cuda::Driver &driver, cuda::Memory &memory)
 		// Only this private stream waits.
 		if (driver.cuStreamWaitEvent(private_, weight.used, 0) || !memory.release(driver, private_, weight.copy))
 			base::leaveFault("releasing a kept copy");
+		else
+			releasing_.fetch_add(weight.bytes, std::memory_order_release);
 		giveBack(weight.bytes);
 		const std::lock_guard lock(mutex_);
-		weight.copy = 0, weight.usedAt = 0;
-		weight.isReleased = true;
+		weight.copy = 0, weight.source = nullptr, weight.usedAt = 0;
 		weight.isRetired = weight.isClaimed = false;
 	}
 	isCollecting_.store(false, std::memory_order_release);

@@ -39,8 +39,6 @@ struct Weight {
 	CUevent_st *used = nullptr;     // behind its product
 	bool isUnordered = false;       // the event could not be recorded: no other stream may use or free the copy
 	bool isRetired = false;         // to be freed by collect()
-	bool isReleased = false;        // collect() has freed it: the observation begins again
-	bool hadCopy = false;           // which was released: the next one takes its place
 	uint32_t hits = 0, changes = 0; // calls with the copy; changes seen so far
 	uint32_t changedAt = 0;         // hits at the latest change
 	bool isReported = true;         // the latest call with the copy had events
@@ -82,6 +80,7 @@ private:
 	uint64_t clock_ = 0;
 	std::atomic<size_t> held_{0};         // bytes of all eager copies
 	std::atomic<size_t> most_{SIZE_MAX};  // bytes that copies may hold since a call lacked memory
+	std::atomic<size_t> releasing_{0};    // bytes whose release the device may not have ended
 	std::atomic<bool> hasRetired_{false}; // a copy waits for its release
 	CUstream_st *private_ = nullptr;      // for collect(), which one thread runs at a time
 	std::atomic<bool> isCollecting_{false};

@@ -68,7 +68,8 @@ struct WeightCounts {
 	const char *reason = nullptr; // why the operand is not kept; null: it is
 	uint64_t served = 0, converted = 0, made = 0, recast = 0, givenUp = 0;
 	uint64_t changed = 0, refused = 0, compared = 0, repeated = 0; // as in ComparedWeightsRecord
-	uint64_t bytes = 0; // size of the copy that was used, made, given up or refused
+	uint64_t bytes = 0;         // size of the copy that was used, made, given up or refused
+	uint64_t held = UINT64_MAX; // made: size of all copies; UINT64_MAX: unknown
 };
 
 // A gradient scaler of the program. The first three fields identify it.

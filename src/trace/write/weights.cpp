@@ -37,6 +37,8 @@ void Weights::add(const WeightCounts &counts)
 	trace::add(record.compared, counts.compared);
 	trace::add(record.repeated, counts.repeated);
 	known->bytes += (counts.made + counts.refused) * counts.bytes;
+	if (counts.made)
+		known->bytes = std::min(known->bytes, counts.held); // some copies of the row may have been released
 	known->bytes -= std::min(known->bytes, counts.givenUp * counts.bytes);
 	const uint64_t bytes = std::max({record.bytes.load(std::memory_order_relaxed), known->bytes, counts.bytes});
 	record.bytes.store(bytes, std::memory_order_relaxed);

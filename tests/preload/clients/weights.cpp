@@ -1272,6 +1272,35 @@ void rescaled(int number, Line &line)
 	bits.put(product);
 }
 
+// Each update of a graph of three products has other products with a common weight.
+void sharedInTurn(int number, Line &line)
+{
+	Session session;
+	const Workspace workspace(session);
+	Bits bits(line);
+	Weight first(depthOf(number), widthOf(number)), second(depthOf(number), widthOf(number), 2),
+	    fresh(depthOf(number), widthOf(number), 4);
+	Product ofFirst(first, {}), ofSecond(second, {}), ofFresh(fresh, {});
+	for (int i = 0; i < warming; i++)
+		for (Product *each : {&ofFirst, &ofSecond})
+			each->run(session);
+	Product *const turns[][3] = {{&ofFirst, &ofSecond, &ofFirst}, {&ofFresh, &ofSecond, &ofFirst},
+	                             {&ofFirst, &ofSecond, &ofFresh}, {&ofSecond, &ofSecond, &ofSecond}};
+	const auto enqueue = [&](int turn) {
+		for (Product *each : turns[turn])
+			each->enqueue(session);
+	};
+	Graph graph(session.stream, [&] { enqueue(0); });
+	for (int turn = 0; turn < 4; turn++) {
+		if (turn)
+			line.require(graph.update(session.stream, [&] { enqueue(turn); }), "the graph was not updated");
+		graph.replay(session.stream);
+		for (Product *each : turns[turn])
+			bits.add(*each);
+	}
+	bits.put(ofFirst);
+}
+
 // Then a product that needs more memory than the copy, and more than it leaves.
 void shortage(int number, Line &line)
 {
@@ -1371,9 +1400,10 @@ std::vector<Case> allCases()
 	add("change.streams", streams);
 	add("change.devices", devices);
 	add("reset", reset);
-	add("shortage", shortage);
 	add("many_captured", manyCaptured);
 	add("one_by_one", oneByOne);
+	add("shortage", shortage);
+	add("shared_in_turn", sharedInTurn);
 	for (uint64_t seed = 1; seed <= 6; seed++)
 		cases.push_back({"fuzz." + std::to_string(seed), [seed](Line &line) { fuzz(seed, line); }});
 	return cases;
