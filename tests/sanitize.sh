@@ -20,10 +20,10 @@ prepare() { # SANITIZERS TARGET...
     local sanitizers=$1
     shift
     # -O0: optimizing the checks would take the compiler longer than the checks cost here. enum: an application's
-    # invalid value is passed to the vendor unchanged. tsan: it does not model fences; do not warn about each. The
-    # kernels are not run: one architecture.
+    # invalid value is passed to the vendor unchanged. tsan: it does not model fences; do not warn about each. g1: lines
+    # for the stacks. The kernels are not run: one architecture.
     meson setup $([ -f "$out/build.ninja" ] && echo --reconfigure) "$out" "$root" -Db_sanitize="$sanitizers" \
-        -Db_lundef=false -Doptimization=0 -Dgpu_archs=90 -Dcpp_args='-fno-sanitize=enum -Wno-tsan' >"$out.log"
+        -Db_lundef=false -Doptimization=0 -Dgpu_archs=90 -Dcpp_args='-fno-sanitize=enum -Wno-tsan -g1' >"$out.log"
     ninja -C "$out" -j2 "$@" >"$out.log" || { tail -n 30 "$out.log"; exit 1; }
 }
 
