@@ -13,12 +13,13 @@ using namespace client;
 
 namespace {
 
-constexpr double worst = 4e-3;      // for the least exact type in which a product may be computed
-constexpr int64_t edge = 512;       // edge * edge floats are 1 MiB
-constexpr int proving = 4;          // products that prove a weight
-constexpr int warming = 8;          // the same, and some that use the copy
-constexpr int afterDense = 4;       // products after a dense change
-constexpr int afterSparse = 64 + 2; // after another one: the sample visits all elements in 64 products
+constexpr double worst = 4e-3; // for the least exact type in which a product may be computed
+constexpr int64_t edge = 512;  // edge * edge floats are 1 MiB
+constexpr int proving = 4;     // products that prove a weight
+constexpr int warming = 8;     // the same, and some that use the copy
+constexpr int afterDense = 4;  // products after a dense change
+// After another one: the sample visits all elements in 64 products, an audit in each.
+const int afterSparse = std::getenv("AUDITED") ? afterDense : 64 + 2;
 
 PointerCache copyOf;
 
