@@ -268,7 +268,7 @@ bool KeptOperands::dropObservation()
 			use = {};
 			isDropped = true;
 		}
-	return isDropped;
+	return std::exchange(isPaired_, false) || isDropped;
 }
 
 bool KeptOperands::needsSettle(const LoweredCall &call) const

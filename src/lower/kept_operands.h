@@ -28,7 +28,8 @@ public:
 
 	// The kernels for kept operands run.
 	bool isUsed() const { return uses_[0].weight || uses_[1].weight || isPaired_; }
-	bool dropObservation();                                                 // false: there was none
+	// Drops what needs memory and makes or uses no copy. False: there was nothing.
+	bool dropObservation();
 	void setLaunched() { isLaunched_ = true; }                              // the kernels observe what was chosen
 	cuda::Address copyOf(int operand) const { return uses_[operand].copy; } // 0: the operand has none
 	// False: the copy saves the memory of the conversion. Captured calls reserve it in any case, because its size
