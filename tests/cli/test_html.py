@@ -21,6 +21,77 @@ CHECKS = (pathlib.Path(__file__).parent / "page_checks.js").read_text()
 PICTURES = os.environ.get("PICTURES")  # a folder for screenshots
 
 
+# Numbers all controls that are shown, and returns how many they are.
+NUMBER_CONTROLS = """() => {
+    const list = [...document.querySelectorAll("a[href], button, input, summary, [tabindex='0']")].filter(each => each.checkVisibility());
+    list.forEach((each, i) => { each.dataset.control = i; });
+    return list.length;
+}"""
+# The number of the control with the focus, and a text if something covers it or it is outside of the window.
+FOCUSED = """async () => {
+    for (let frames = 0; frames < 2; frames++) await new Promise(requestAnimationFrame); // until boxes have scrolled
+    const control = document.activeElement, box = control.getBoundingClientRect();
+    if (control === document.body) return [null, ""];
+    const middle = (from, to, end) => (Math.max(from, 0) + Math.min(to, end)) / 2;
+    const top = document.elementFromPoint(middle(box.left, box.right, innerWidth), middle(box.top, box.bottom, innerHeight));
+    const isSeen = control.contains(top) || control.labels?.[0]?.contains(top);
+    return [control.dataset.control, isSeen ? "" : `${control.textContent || control.type}: ${top?.outerHTML.slice(0, 60)}`];
+}"""
+# Roles whose elements need a name, and how often a page has each landmark.
+NAMED = {"button", "checkbox", "columnheader", "DisclosureTriangle", "heading", "image", "link", "navigation", "region",
+         "rowheader", "searchbox", "table"}
+LANDMARKS = {"main": 1, "banner": 1, "contentinfo": 1}
+
+
+def spoken(page):
+    """The accessibility tree of Chromium, which screen readers get: role, name, properties, and the children by number."""
+    session = page.context.new_cdp_session(page)
+    nodes = session.send("Accessibility.getFullAXTree")["nodes"]
+    session.detach()
+    return {node["nodeId"]: {"role": node.get("role", {}).get("value", ""), "name": node.get("name", {}).get("value", ""),
+                             "children": node.get("childIds", []), "isIgnored": node["ignored"],
+                             **{each["name"]: each["value"].get("value") for each in node.get("properties", [])}}
+            for node in nodes}
+
+
+def below(tree, node, role):
+    """The nodes of a role below a node."""
+    for child in (tree[number] for number in node["children"] if number in tree):
+        if child["role"] == role and not child["isIgnored"]:
+            yield child
+        yield from below(tree, child, role)
+
+
+def unspoken(page):
+    """Faults of the accessibility tree of a page."""
+    tree = spoken(page)
+    nodes, faults = [node for node in tree.values() if not node["isIgnored"]], []
+    for node in nodes:
+        role, name = node["role"], node["name"]
+        if (role in NAMED or node.get("focusable")) and not re.search(r"\w", name):
+            faults.append(f"{role} without a name")
+        if re.search("[\u2190-\u21ff\u25a0-\u25ff]", name) and role in ("button", "columnheader"):
+            faults.append(f"{role} whose name has an arrow: {name}")
+        if node.get("focusable") and role in ("generic", "none", "paragraph"):
+            faults.append(f"focusable element without a role: {name}")
+    roles = [node["role"] for node in nodes]
+    faults += [f"{roles.count(role)} of the landmark {role}" for role, count in LANDMARKS.items() if roles.count(role) != count]
+    levels = [int(node["level"]) for node in nodes if node["role"] == "heading"]
+    faults += [f"heading of level {level} after {before}" for before, level in zip([0, *levels], levels) if level > before + 1]
+    if levels.count(1) != 1:
+        faults.append(f"{levels.count(1)} headings of level 1")
+    for table in (node for node in nodes if node["role"] == "table"):
+        rows = list(below(tree, table, "row"))
+        for row in rows:
+            heads = [*below(tree, row, "rowheader"), *below(tree, row, "columnheader")]
+            cells = [*below(tree, row, "cell"), *below(tree, row, "gridcell")]
+            if not heads:
+                faults.append(f"row {rows.index(row)} of the table {table['name']} has no header, and {len(cells)} cells")
+        if not rows:
+            faults.append(f"no rows in the table {table['name']}")
+    return sorted(set(faults))
+
+
 class Parts(html.parser.HTMLParser):
     """Elements and attributes of a page; all elements except void ones must be closed in order."""
     VOID = {"meta", "input", "br"}
@@ -183,6 +254,8 @@ class InABrowser(Pages):
                 page.set_viewport_size({"width": width, "height": 1000})
                 with self.subTest(page=name, scheme=scheme, width=width):
                     self.assertEqual(page.evaluate(CHECKS), [])
+                    if scheme == "light":
+                        self.assertEqual(unspoken(page), [])
                 if PICTURES:
                     page.screenshot(path=f"{PICTURES}/{name}-{scheme}-{width}.png", full_page=True)
             page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
@@ -252,6 +325,60 @@ class InABrowser(Pages):
             self.assertEqual(outline, "solid", seen[-1])
         for expected in ("Skip to the result", "Signatures", "Copy command", "search", "checkbox", "Shape"):
             self.assertIn(expected, seen)
+
+    def wait_for(self, page, condition):
+        """The policy of the page forbids page.wait_for_function."""
+        for _ in range(200):
+            if page.evaluate(condition):
+                return
+            page.wait_for_timeout(50)
+        self.fail(condition)
+
+    def test_keys_reach_and_operate_everything(self):
+        self.page_of(self.trace("faults"), self.trace("kernels", "k.aat", "1000"), self.trace("gradient", None, "130"))
+        for width in (1400, 390):
+            page = self.open(viewport={"width": width, "height": 700})
+            controls = page.evaluate(NUMBER_CONTROLS)
+            for key in ("Tab", "Shift+Tab"):
+                page.evaluate("document.activeElement.blur()")
+                reached, covered = set(), []
+                for _ in range(controls + 1):
+                    page.keyboard.press(key)
+                    number, seen = page.evaluate(FOCUSED)
+                    reached.add(number)
+                    covered += [] if seen == "" else [seen]
+                self.assertEqual(covered, [], (key, width))
+                self.assertEqual(reached - {None}, {str(i) for i in range(controls)}, (key, width))
+        page.locator(".skip").focus()
+        page.keyboard.press("Enter")
+        self.assertEqual(page.evaluate("location.hash"), "#result")
+        page.locator("summary").first.focus()
+        for key, is_open in (("Enter", True), ("Space", False)):
+            page.keyboard.press(key)
+            self.assertEqual(page.evaluate("document.querySelector('details').open"), is_open)
+        page.locator("#filter input[type=checkbox]").first.focus()
+        before = page.locator("#shown").text_content()
+        page.keyboard.press("Space")
+        self.assertNotEqual(page.locator("#shown").text_content(), before)
+        page.keyboard.press("Space")
+        page.locator("button[data-copy]").focus()
+        page.keyboard.press("Enter")
+        self.wait_for(page, "document.getElementById('said').textContent.startsWith('Command ')")
+        page.locator(".scroll:has(#signatures)").focus()
+        page.keyboard.press("ArrowRight")
+        self.wait_for(page, "document.getElementById('signatures').parentElement.scrollLeft > 0")
+
+    def test_states_are_announced(self):
+        """A screen reader hears the order of a table and the number of rows that a filter leaves."""
+        self.page_of(self.trace("mixed"))
+        page = self.open()
+        heads = page.locator("#signatures thead th")
+        orders = heads.evaluate_all("list => list.map(head => head.ariaSort)")
+        self.assertEqual(sorted(orders), ["descending", *["none"] * (len(orders) - 1)])
+        live = {node["live"] for node in spoken(page).values() if node.get("live")}
+        self.assertEqual(live, {"polite"})
+        for place in ("#said", "#shown"):
+            self.assertEqual(page.locator(place).evaluate("each => each.ariaLive"), "polite", place)
 
     def test_without_script_and_style(self):
         self.page_of(self.trace("mixed"))

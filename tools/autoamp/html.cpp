@@ -32,7 +32,7 @@ std::string about(const Json &runs, const trace::Trace &first)
 		parts.back() += " on " + host;
 	if (const auto started = text(run, "started"); !started.empty())
 		parts.push_back(started);
-	if (!run["device"].empty())
+	if (!run["device"].empty() && run["device"].front() != "")
 		parts.push_back(html(run["device"].front().get<std::string>()));
 	if (const auto blas = text(run["versions"], "blas"); !blas.empty())
 		parts.push_back("CPU: " + blas);

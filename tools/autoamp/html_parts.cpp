@@ -200,8 +200,9 @@ std::string table(const Sheet &sheet)
 		text += "<tr>";
 		for (const auto &column : sheet.columns) {
 			const auto label = html(fit(column.show(row), cellLength));
-			text += column.alignment == 'r' ? cell(number(row, column.field.c_str()), label)
-			                                : "<td class=\"wide\">" + label + "</td>";
+			text += &column == &sheet.columns.front() ? "<th scope=\"row\">" + label + "</th>"
+			        : column.alignment == 'r'         ? cell(number(row, column.field.c_str()), label)
+			                                          : "<td>" + label + "</td>";
 		}
 		text += "</tr>\n";
 	}

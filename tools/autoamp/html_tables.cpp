@@ -240,7 +240,7 @@ std::string kernelRow(const Json &row)
 	                      ? "–"
 	                      : fmt::format("{}<small> {}</small>", withCrosses(text(row, "shape")), text(row, "entry"));
 	const auto name = plain(row, "demangled").empty() ? plain(row, "kernel") : plain(row, "demangled");
-	return fmt::format("<tr><td class=\"wrap\">{}</td>{}{}<td>{}</td><td>{}</td></tr>\n",
+	return fmt::format("<tr><th scope=\"row\" class=\"wrap\">{}</th>{}{}<td>{}</td><td>{}</td></tr>\n",
 	                   code(html(fit(name, nameLength))),
 	                   cell(number(row, "kernel_ns"), time(number(row, "kernel_ns"))),
 	                   cell(number(row, "count"), count(row["count"].get<uint64_t>())), type, call);
@@ -257,8 +257,8 @@ std::string kernelGroup(const char *title, const std::vector<const Json *> &rows
 		if (const double more = number(*row, "kernel_ns"); !std::isnan(more))
 			ns = std::isnan(ns) ? more : ns + more;
 	}
-	auto body = fmt::format("<tbody class=\"group\"><tr><th scope=\"rowgroup\">{}</th><th class=\"num\">{}</th>"
-	                        "<th class=\"num\">{}</th><th></th><th></th></tr>\n",
+	auto body = fmt::format("<tbody class=\"group\"><tr><th scope=\"rowgroup\">{}</th><td class=\"num\">{}</td>"
+	                        "<td class=\"num\">{}</td><td></td><td></td></tr>\n",
 	                        title, time(ns), count(launches));
 	for (size_t i = 0; i < rows.size() && i < mostKernels; i++)
 		body += kernelRow(*rows[i]);

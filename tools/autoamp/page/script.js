@@ -25,6 +25,11 @@ for (const table of document.querySelectorAll("table[data-sort]")) {
   });
 }
 
+// A browser does not scroll to a heading that is partly visible, for example beside the first column, which stays.
+document.addEventListener("focusin", ({target}) => {
+  if (target.closest("th")) target.scrollIntoView({block: "nearest", inline: "nearest"});
+});
+
 const tools = byId("filter");
 if (tools) {
   const search = tools.querySelector("input[type=search]"), boxes = [...tools.querySelectorAll("input[type=checkbox]")];
