@@ -35,6 +35,12 @@ class Pages(unittest.TestCase):
         self.assertEqual((SOURCE / "docs/options.md").read_text(encoding="utf-8"), OPTIONS,
                          "write it again: build/tools/autoamp help --format md >docs/options.md")
 
+    def test_help_names_every_topic(self):
+        listed = output(AUTOAMP, "help").partition("autoamp help TOPIC")[2]
+        for topic in TOPICS:
+            self.assertRegex(listed, rf" {topic}: ")
+            self.assertRegex(OPTIONS, rf"\| Topic: [^|]*\b{topic}\b[^|]*, or a command")
+
     def test_every_command_and_topic_has_a_page(self):
         wanted = {"autoamp.1", *(f"autoamp-{name}.1" for name in COMMANDS), *(f"autoamp-{name}.7" for name in TOPICS)}
         self.assertEqual({path.name for path in FOLDER.glob("*.[17]")}, wanted)
@@ -73,9 +79,11 @@ class Bash(unittest.TestCase):
                       cwd=SOURCE).split("\n")[:-1]
 
     def test_commands(self):
-        self.assertEqual(self.complete(""), [*COMMANDS, "--help", "--version"])
+        self.assertEqual(self.complete(""), [*COMMANDS, "--help", "--preload-path", "--version"])
+        self.assertEqual(self.complete("--preload-path", ""), ["cuda", "cpu"])
         self.assertEqual(self.complete("re"), ["report"])
         self.assertEqual(self.complete("help", "rea"), ["reasons"])
+        self.assertLessEqual({*COMMANDS, *TOPICS}, set(self.complete("help", "")))
         self.assertEqual(self.complete("completion", ""), ["bash", "zsh", "fish"])
 
     def test_options(self):
@@ -91,6 +99,9 @@ class Bash(unittest.TestCase):
         self.assertEqual(self.complete("run", "--dtype", "="), ["float16", "bfloat16", "tf32"])
         self.assertEqual(self.complete("report", "--format", "j"), ["json", "jsonl"])
         self.assertEqual(self.complete("report", "--sort", ""), [])
+        for command in ("run", "bisect", "explain"):
+            self.assertEqual(self.complete(command, "--weights", ""), ["auto", "off", "checked", "watched", "frozen"])
+        self.assertEqual(self.complete("lists", "--lists", "p"), ["paddle"])
 
     def test_files(self):
         self.assertEqual(self.complete("report", "READ"), ["README.md"])
@@ -115,7 +126,9 @@ class OtherShells(unittest.TestCase):
             return {each.split("\t")[0] for each in output("fish", "--no-config", "-c", script).splitlines()}
         self.assertLessEqual({*COMMANDS}, complete("autoamp "))
         self.assertEqual(complete("autoamp run --dtype b"), {"bfloat16"})
+        self.assertEqual(complete("autoamp run --weights fro"), {"frozen"})
         self.assertEqual(complete("autoamp report --form"), {"--format"})
+        self.assertEqual(complete("autoamp --preload-path c"), {"cuda", "cpu"})
 
 
 if __name__ == "__main__":

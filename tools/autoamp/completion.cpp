@@ -24,7 +24,7 @@ std::string names(const std::vector<CommandFacts> &commands)
 	std::string text;
 	for (const auto &command : commands)
 		text += command.name + " ";
-	return text + "--help --version";
+	return text + "--help --preload-path --version";
 }
 
 // `words` are the accepted words, or - for files.
@@ -86,6 +86,7 @@ std::string bash(const std::vector<CommandFacts> &commands)
 		if (!positional.empty())
 			values += fmt::format("    {},*) words='{}' ;;\n", command.name, positional);
 	}
+	values += "    --preload-path,*) words='cuda cpu' ;;\n";
 	return fmt::format(
 	    "# Completion of autoamp for bash; written by `autoamp completion bash`.\n_autoamp_commands='{}'\n{}    "
 	    "esac\n}}\n{}    esac\n}}\n{}",
@@ -136,7 +137,8 @@ std::string zsh(const std::vector<CommandFacts> &commands)
 	return fmt::format(
 	    "#compdef autoamp\n# Completion of autoamp for zsh; written by `autoamp completion zsh`.\n"
 	    "_autoamp() {{\n    local -a commands\n    commands=(\n{}    )\n"
-	    "    if (( CURRENT == 2 )); then\n        _describe command commands\n        return\n    fi\n"
+	    "    if (( CURRENT == 2 )); then\n        _describe command commands\n"
+	    "        [[ $words[2] != -* ]] || compadd -- --help --preload-path --version\n        return\n    fi\n"
 	    "    shift words\n    (( CURRENT-- ))\n    case $words[1] in\n{}    esac\n}}\n"
 	    "if [ \"$funcstack[1]\" = _autoamp ]; then\n    _autoamp \"$@\"\nelse\n    compdef _autoamp autoamp\nfi\n",
 	    described, cases);
@@ -149,9 +151,12 @@ std::string fishText(const std::string &text)
 
 std::string fish(const std::vector<CommandFacts> &commands)
 {
-	std::string text = "# Completion of autoamp for fish; written by `autoamp completion fish`.\n"
-	                   "complete -c autoamp -n __fish_use_subcommand -f\n"
-	                   "complete -c autoamp -n __fish_use_subcommand -l version -d 'Print the version'\n";
+	std::string text =
+	    "# Completion of autoamp for fish; written by `autoamp completion fish`.\n"
+	    "complete -c autoamp -n __fish_use_subcommand -f\n"
+	    "complete -c autoamp -n __fish_use_subcommand -l version -d 'Print the version'\n"
+	    "complete -c autoamp -n __fish_use_subcommand -l preload-path -x -a 'cuda cpu' -d 'Print the path "
+	    "of the library for LD_PRELOAD'\n";
 	for (const auto &command : commands) {
 		text += fmt::format("complete -c autoamp -n __fish_use_subcommand -a {} -d {}\n", command.name,
 		                    fishText(command.help));

@@ -33,6 +33,7 @@ and the fp32 matrix products of unmodified CPU programs that call a shared BLAS.
   autoamp doctor --calibrate     measure this CPU, for the decisions about calls of a CPU BLAS
   autoamp help TOPIC             env: every AUTOAMP_* variable
                                  rules: the configuration file
+                                 weights: copies of operands that do not change
                                  reports: meaning of the numbers
                                  reasons: reasons why a call was lowered or kept
                                  or a command, as COMMAND --help
@@ -74,7 +75,7 @@ Option for every view:
                   decide the recorded calls again with other settings; nothing is run. Reasons that
                   follow from the call or the machine stay. GPU_MODEL=a100 selects another device
 
-autoamp diff A B   [--format table|json|csv|jsonl|md] [--sort COLUMN] [--top N]
+autoamp diff A B   [--format table|json|csv|jsonl|md|html] [--sort COLUMN] [--top N]
   prints the settings that differ; for each signature calls, time, ratio of the time per call, and
   decisions. Exit status 1 if the runs have no signature in common, or with
   --fail-if-slower PCT   if calls in both runs are more than PCT percent slower

@@ -181,6 +181,12 @@ struct Settings {
 		}
 	}
 
+	// The values of an option of another command are those of a variable.
+	void offer(const CLI::Option *option, policy::Option variable)
+	{
+		choices[option] = wordsOf(policy::optionTable()[static_cast<size_t>(variable)]);
+	}
+
 	void apply(RunOptions &run) const
 	{
 		for (size_t i = 0; i < std::size(mirrored); i++)
@@ -381,11 +387,14 @@ struct CommandLine {
 		    ->add_option("--device", request.device,
 		                 "Device of the call: cuda or cpu; default: that of the entry point")
 		    ->check(CLI::IsMember({"cuda", "cpu"}));
-		explaining->add_option("--weights", request.weights, "Weights to keep (AUTOAMP_WEIGHTS)")->type_name("MODE");
-		explaining
-		    ->add_option("--gpu", request.gpu,
-		                 "GPU constants for the cost model (AUTOAMP_GPU_MODEL); default: detected")
-		    ->type_name("MODEL");
+		settings.offer(explaining->add_option("--weights", request.weights, "Weights to keep (AUTOAMP_WEIGHTS)")
+		                   ->type_name("MODE"),
+		               policy::Option::weights);
+		settings.offer(explaining
+		                   ->add_option("--gpu", request.gpu,
+		                                "GPU constants for the cost model (AUTOAMP_GPU_MODEL); default: detected")
+		                   ->type_name("MODEL"),
+		               policy::Option::gpuModel);
 		explaining->add_option("--format", request.format, "Output format; default text")
 		    ->check(CLI::IsMember({"text", "json"}));
 
@@ -395,9 +404,13 @@ struct CommandLine {
 
 		auto *listing = app.add_subcommand("lists", "List each op and entry point with its category");
 		listing->allow_extras();
-		listing->add_option("--lists", lists.lists, "List system: torch, paddle or mindspore (AUTOAMP_LISTS)")
-		    ->type_name("SYSTEM");
-		listing->add_option("--level", lists.level, "Level of the lists (AUTOAMP_LEVEL)")->type_name("LEVEL");
+		settings.offer(
+		    listing->add_option("--lists", lists.lists, "List system: torch, paddle or mindspore (AUTOAMP_LISTS)")
+		        ->type_name("SYSTEM"),
+		    policy::Option::lists);
+		settings.offer(
+		    listing->add_option("--level", lists.level, "Level of the lists (AUTOAMP_LEVEL)")->type_name("LEVEL"),
+		    policy::Option::level);
 		listing->add_option("--device", lists.device, "Device of the calls: cuda (default) or cpu")
 		    ->check(CLI::IsMember({"cuda", "cpu"}));
 		listing->add_option("--format", lists.format, "Output format; default text")
@@ -432,10 +445,11 @@ struct CommandLine {
 
 		auto *helping = app.add_subcommand("help", "Print the manual");
 		helping->allow_extras();
-		settings.choices[helping
-		                     ->add_option("topic", topic,
-		                                  "Topic: env, rules, reports or reasons, or a command; default: an overview")
-		                     ->type_name("TOPIC")] = topics();
+		auto *const page =
+		    helping
+		        ->add_option("topic", topic,
+		                     fmt::format("Topic: {}, or a command; default: an overview", fmt::join(helpTopics, ", ")))
+		        ->type_name("TOPIC");
 		helping
 		    ->add_option("--format", helpFormat,
 		                 "Output format: text (default), man (a manual page), or md (the options of all commands)")
@@ -447,6 +461,7 @@ struct CommandLine {
 		    ->required()
 		    ->type_name("SHELL")
 		    ->check(CLI::IsMember(std::vector<std::string>(std::begin(shells), std::end(shells))));
+		settings.choices[page] = topics(); // all commands exist now
 
 		for (auto *command : app.get_subcommands(nullptr))
 			for (auto *option : command->get_options())
