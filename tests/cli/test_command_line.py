@@ -33,15 +33,14 @@ class CommandLine(Case):
             self.assertIn(word, result.stdout)
 
     def test_help_fits_the_terminal(self):
-        pages = [["help"], *(["help", topic] for topic in ("env", "rules", "reports", "reasons"))]
-        pages += [[command, "--help"] for command in ("run", "report", "diff", "export", "explain", "bisect", "check", "lists", "doctor")]
-        for page in pages:
-            words = self.autoamp(*page).stdout.split()
+        topics = self.autoamp("help", "nothing").stderr.partition("topics: ")[2].replace(",", "").split()
+        self.assertLessEqual({"weights", "run", "completion"}, set(topics))
+        for page in (["help"], ["--help"], *(["help", topic] for topic in topics)):
+            words = "".join(self.autoamp(*page).stdout.split())
             for columns in (60, 80):
                 text = self.autoamp(*page, COLUMNS=str(columns)).stdout
-                self.assertEqual(text.split(), words, page)  # nothing is cut
-                for line in text.splitlines():  # a long word is not broken
-                    self.assertTrue(len(line) <= columns or len(line.split()) <= 2, (page, line))
+                self.assertEqual("".join(text.split()), words, page)  # nothing is cut
+                self.assertLessEqual(max(map(len, text.splitlines())), columns, page)
             self.assertLessEqual(max(map(len, self.autoamp(*page).stdout.splitlines())), 130, page)  # a pipe
 
     def test_errors_fit_the_terminal(self):
@@ -136,7 +135,8 @@ class CommandLine(Case):
             status, shown = self.on_a_terminal("stdout", "report", "mixed.aat", **variables)
             self.assertEqual((status, "\033[" in shown), (0, isColoured), variables)
         status, shown = self.on_a_terminal("stdout", "report", "--report", "ops", "mixed.aat", NO_COLOR="1", COLUMNS="50")
-        self.assertEqual((status, max(map(len, shown.splitlines()[1:]))), (0, 50))
+        self.assertEqual(status, 0)
+        self.assertTrue(max(map(len, shown.splitlines()[1:])) <= 50 and "…" in shown, shown)
 
 
 unittest.main()

@@ -217,6 +217,14 @@ class Table(Case):
             text = self.summary(*names, COLUMNS=str(columns))
             self.assertLessEqual(max(len(line) for line in text.splitlines() if not line.startswith(("next: ", "more: "))), columns)
 
+    def test_numbers_are_whole_or_left_out(self):
+        name = self.trace("faults")
+        for columns in range(60, 81):
+            for view in ("summary", "ops"):
+                rows = re.findall(r"^(?:  (?:lowered|kept|all)|cublas).*$", self.summary("--report", view, name, COLUMNS=str(columns)), re.M)
+                self.assertGreater(len(rows), 2)
+                self.assertNotRegex("\n".join(rows), r" [\d.,]+…")
+
     def test_a_terminal_cuts_and_a_file_does_not(self):
         name = self.trace("faults")
         status, shown = self.on_a_terminal("stdout", "report", name, COLUMNS="80")

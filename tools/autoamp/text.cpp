@@ -126,14 +126,20 @@ size_t widthOf(std::string_view text)
 	    std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
-std::string wrap(const std::string &raw, size_t width, size_t indent)
+namespace {
+
+// breaksLists: words that are longer than a line are broken after a comma.
+std::string wrapped(const std::string &raw, size_t width, size_t indent, bool breaksLists)
 {
 	const std::string text = shown(raw);
 	std::string lines;
 	size_t used = 0; // columns used in the line
 	for (size_t at = 0; at < text.size();) {
 		const size_t word = std::min(text.find_first_not_of(' ', at), text.size());
-		const size_t end = std::min(text.find(' ', word), text.size());
+		size_t end = std::min(text.find(' ', word), text.size());
+		if (breaksLists && indent + end - word > width && width > indent)
+			if (const size_t comma = text.rfind(',', word + width - indent - 1); comma != text.npos && comma > word)
+				end = comma + 1;
 		const std::string_view gap = std::string_view(text).substr(at, word - at),
 		                       rest = {text.data() + word, end - word};
 		if (width && used && used + gap.size() + widthOf(rest) > width)
@@ -144,6 +150,13 @@ std::string wrap(const std::string &raw, size_t width, size_t indent)
 		at = end;
 	}
 	return lines;
+}
+
+} // namespace
+
+std::string wrap(const std::string &text, size_t width, size_t indent)
+{
+	return wrapped(text, width, indent, false);
 }
 
 std::string fit(const std::string &text, size_t width)
@@ -176,15 +189,27 @@ std::string Table::print(const Terminal &terminal, size_t width) const
 	for (size_t column = 0; column < last; column++)
 		before += widths[column] + 2;
 	const bool isWrapped = last > 0 && alignment_[last] == 'l' && width >= before + leastRoom;
+	// A number that is cut reads as another number, so a column of numbers that does not fit is left out.
+	size_t columns = 0, room = 0; // the columns that are printed, and their width with gaps
+	for (; columns <= last; columns++) {
+		const size_t end = room + widths[columns] + (columns < last ? 2 : 0); // the second place of a gap is for "…"
+		if (width && columns > 0 && alignment_[columns] == 'r' && end > width)
+			break;
+		room = end;
+	}
 	std::string result;
 	for (const auto &row : rows_) {
 		std::string line;
-		for (size_t column = 0; column < row.cells.size(); column++) {
+		for (size_t column = 0; column < std::min(columns, row.cells.size()); column++) {
 			const std::string gap(widths[column] - widthOf(row.cells[column]), ' ');
 			line += column == 0 ? "" : "  ";
 			line += alignment_[column] == 'r' ? gap + row.cells[column] : row.cells[column] + gap;
 		}
 		line.erase(line.find_last_not_of(' ') + 1);
+		const bool isCut = std::any_of(row.cells.begin() + static_cast<ptrdiff_t>(std::min(columns, row.cells.size())),
+		                               row.cells.end(), [](auto &cell) { return !cell.empty(); });
+		if (isCut)
+			line += std::string(room - 1 - widthOf(line), ' ') + "…";
 		result += terminal.paint(row.style, isWrapped ? wrap(line, width, before) : fit(line, width)) + "\n";
 	}
 	return result;
@@ -213,7 +238,7 @@ std::string reflow(const std::string &text, size_t width)
 	const auto flush = [&] {
 		const size_t field = secondField(entry), indent = field == entry.npos ? indentOf(entry) : field;
 		const size_t hang = indent + 24 <= width ? indent : indentOf(entry) + 2;
-		result += (width ? wrap(entry, width, hang) : entry) + "\n";
+		result += (width ? wrapped(entry, width, hang, true) : entry) + "\n";
 	};
 	std::istringstream lines(text);
 	bool isFirst = true;
