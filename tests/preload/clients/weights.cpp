@@ -1285,8 +1285,10 @@ void sharedInTurn(int number, Line &line)
 	for (int i = 0; i < warming; i++)
 		for (Product *each : {&ofFirst, &ofSecond})
 			each->run(session);
-	Product *const turns[][3] = {{&ofFirst, &ofSecond, &ofFirst}, {&ofFresh, &ofSecond, &ofFirst},
-	                             {&ofFirst, &ofSecond, &ofFresh}, {&ofSecond, &ofSecond, &ofSecond}};
+	Product *const turns[][3] = {{&ofFirst, &ofSecond, &ofFirst},
+	                             {&ofFresh, &ofSecond, &ofFirst},
+	                             {&ofFirst, &ofSecond, &ofFresh},
+	                             {&ofSecond, &ofSecond, &ofSecond}};
 	const auto enqueue = [&](int turn) {
 		for (Product *each : turns[turn])
 			each->enqueue(session);
