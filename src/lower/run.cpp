@@ -83,8 +83,7 @@ Outcome attempt(LoweredCall &call, Family &family)
 	cuda::Block block = allocate(call, bytes, family.needs.unboundedMemory);
 	const bool isShort = block.failure == cuda::Failure::overBudget || block.failure == cuda::Failure::outOfMemory;
 	if (isShort) {
-		// The driver has the released memory when the last products with these copies have ended. Until then, calls may
-		// use that much more than the budget.
+		// The driver has the released memory when the last products with these copies have ended.
 		const bool hasRoom = call.context->weights.makeRoom(*call.driver, call.context->memory, bytes);
 		if (family.dropObservation() || hasRoom)
 			block = allocate(call, family.bytes(), family.needs.unboundedMemory || hasRoom);

@@ -82,16 +82,16 @@ bool Weights::reserve(size_t bytes, size_t budget)
 bool Weights::makeRoom(const cuda::Driver &driver, cuda::Memory &memory, size_t bytes)
 {
 	size_t left = held_.load(std::memory_order_relaxed), releasing = releasing_.load(std::memory_order_acquire);
-	if (left == 0 && releasing == 0)
+	const size_t inGraphs = memory.copiesInGraphs(); // cannot be released
+	if (left + releasing + inGraphs == 0)
 		return false;
 	const bool hasEnded =
 	    releasing && driver.cuStreamQuery(private_) == 0 && releasing_.compare_exchange_strong(releasing, 0);
-	size_t missing = memory.missing(driver, bytes);
 	if (hasEnded)
 		releasing = 0;
-	else if (missing == 0) // the driver had none
-		missing = bytes;
-	missing -= std::min(missing, releasing);
+	const size_t ofBudget = memory.missing(driver, bytes); // 0: the driver had none, unless a release has ended
+	size_t missing = ofBudget || hasEnded ? ofBudget : bytes;
+	missing -= std::min(missing, releasing + (ofBudget ? inGraphs : 0));
 	if (missing == 0)
 		return true;
 	const size_t wanted = left - std::min(left, missing);

@@ -57,8 +57,9 @@ public:
 	bool reserve(size_t bytes, size_t budget);
 	void giveBack(size_t bytes) { held_.fetch_sub(bytes, std::memory_order_relaxed); }
 	size_t held() const { return held_.load(std::memory_order_relaxed); }
-	// For a call that found no memory for this many bytes: releases as many copies as would let it run, for good.
-	// False: there are not so many.
+	// For a call that found no memory for this many bytes: releases as many copies as would let it run, for good. True:
+	// it may exceed the budget, by the memory that the device still releases or that copies of graphs hold. False:
+	// there are not so many copies.
 	bool makeRoom(const cuda::Driver &driver, cuda::Memory &memory, size_t bytes);
 
 	// Releases the copies that were made in this region, or whose application memory was freed.
