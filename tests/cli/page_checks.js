@@ -28,6 +28,8 @@
     for (let j = i + 1; j < rows.length && rows[j].top < rows[i].bottom - 2; j++) {
       const across = Math.min(rows[i].right, rows[j].right) - Math.max(rows[i].left, rows[j].left);
       const down = Math.min(rows[i].bottom, rows[j].bottom) - rows[j].top;
+      const isOneAxis = rows[i].top === rows[j].top && texts[rows[i].i].element.closest("svg") === texts[rows[j].i].element.closest("svg");
+      if (isOneAxis && texts[rows[i].i].element.closest("svg") && across > -6) faults.push(`too close: "${texts[rows[i].i].text}" and "${texts[rows[j].i].text}"`);
       if (across > 1 && down > 3) faults.push(`overlap: "${texts[rows[i].i].text}" and "${texts[rows[j].i].text}"`);
     }
 

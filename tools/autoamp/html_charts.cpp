@@ -139,11 +139,13 @@ std::string bars(const std::string &title, const std::vector<BarRow> &rows, cons
 std::string barAxis(const Axis &axis)
 {
 	std::string body;
-	for (const double at : axis.ticks()) {
-		const double x = axis.percent(at);
+	const auto ticks = axis.ticks();
+	for (size_t i = 0; i < ticks.size(); i++) {
+		const double x = axis.percent(ticks[i]);
+		const bool isOnPhone = ticks.size() < 4 || i % 2 == 0; // the others have no space there
 		body += fmt::format("<line class=\"grid\" stroke=\"#999\" x1=\"{0:.2f}%\" x2=\"{0:.2f}%\" y1=\"0\" y2=\"5\"/>"
-		                    "<text x=\"{0:.2f}%\" y=\"18\" text-anchor=\"{1}\">{2}</text>",
-		                    x, anchored(x), timeLabel(at, axis));
+		                    "<text class=\"{3}\" x=\"{0:.2f}%\" y=\"18\" text-anchor=\"{1}\">{2}</text>",
+		                    x, anchored(x), timeLabel(ticks[i], axis), isOnPhone ? "" : "s");
 	}
 	return "<tbody aria-hidden=\"true\"><tr class=\"axis\"><td></td><td><svg width=\"100%\" height=\"20\" "
 	       "font-size=\"12\">" +
