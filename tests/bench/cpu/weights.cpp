@@ -161,15 +161,14 @@ void training(int size, int count, int rounds)
 		for (const bool onlyIfKept : {true, false})
 			for (const bool isKeptBefore : {false, true}) {
 				static std::list<Matrices> owned; // no weight has the address of an earlier one
-				Matrices &mine = owned.emplace_back(), other;
+				Matrices &weights = owned.emplace_back();
 				for (int i = 0; i < count; ++i)
-					for (Matrices *each : {&mine, &other})
-						each->push_back(values(static_cast<size_t>(size) * static_cast<size_t>(size)));
+					weights.push_back(values(static_cast<size_t>(size) * static_cast<size_t>(size)));
 				const std::vector<float> x = values(static_cast<size_t>(rows * size));
 				std::vector<float> y(x.size());
-				const auto step = [&](Matrices &all, auto run) {
+				const auto step = [&](auto run) {
 					return milliseconds([&] {
-						for (std::vector<float> &weight : all) {
+						for (std::vector<float> &weight : weights) {
 							run(productOf(weight, false, rows, size, x, y));
 							run(productOf(weight, true, rows, size, x, y));
 							for (float &each : weight)
@@ -179,16 +178,16 @@ void training(int size, int count, int rounds)
 				};
 				const auto front = [&](const Product &product) { runFront(product, onlyIfKept); };
 				for (int i = 0; isKeptBefore && i < 6; ++i)
-					for (const std::vector<float> &weight : mine)
+					for (const std::vector<float> &weight : weights)
 						for (const bool isTransposed : {false, true})
 							front(productOf(weight, isTransposed, rows, size, x, y));
 				for (int i = 0; i < 12; ++i) // notices that the weights change
-					step(mine, front);
+					step(front);
 				Ratio ratio;
 				for (int round = 0; round < rounds; ++round) {
 					double slow = 0, fast = 0;
-					for (int i = 0; i < 4; ++i)
-						slow += step(other, runSgemm), fast += step(mine, front);
+					for (int i = 0; i < 4; ++i) // on the same memory, whose place changes the time as well
+						slow += step(runSgemm), fast += step(front);
 					ratio.values.push_back(slow / fast);
 				}
 				std::printf("%4d  %-12s  %-11s", rows, onlyIfKept ? "yes" : "no", isKeptBefore ? "yes" : "no");
