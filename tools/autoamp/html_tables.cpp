@@ -186,7 +186,7 @@ std::string filterTools(const std::vector<Signature> &list)
 			boxes += fmt::format("<label><input type=\"checkbox\" checked value=\"{}\">{}</label>", precisions[p].style,
 			                     precisions[p].name);
 	return "<div class=\"tools\" id=\"filter\" role=\"search\" hidden><label>Filter by op, shape, entry point, reason "
-	       "or caller, for example mm 1024x240 (key /)<br><input type=\"search\" autocomplete=\"off\"></label>"
+	       "or caller, for example mm 1024x240<br><input type=\"search\" autocomplete=\"off\"></label>"
 	       "<fieldset><legend class=\"vh\">Precision</legend>" +
 	       boxes + "</fieldset><span id=\"shown\" aria-live=\"polite\"></span></div>\n";
 }

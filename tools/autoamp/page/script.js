@@ -48,10 +48,6 @@ if (tools) {
   search.addEventListener("input", filter);
   for (const box of boxes) box.addEventListener("change", filter);
   filter();
-  document.addEventListener("keydown", event => {
-    const isTyping = /^(INPUT|TEXTAREA)$/.test(event.target.tagName);
-    if (event.key === "/" && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey) { event.preventDefault(); search.focus(); }
-  });
 }
 
 for (const button of document.querySelectorAll("button[data-copy]")) {
