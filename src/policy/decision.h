@@ -47,9 +47,9 @@ constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 	X(vendor_caller, "made by an NVIDIA library, not by the application", "")                                          \
 	X(solver_caller, "made by a factorization that needs fp32 (LAPACK, MAGMA, torch.linalg, SLATE)", "")               \
 	X(capture_unready, "captured before any lowered call had run in this context", "run one step before capturing")    \
-	X(out_of_memory, "no device memory for converted operands", "free device memory, or lower AUTOAMP_MEMORY")         \
+	X(out_of_memory, "no memory for converted operands", "free memory, or lower AUTOAMP_MEMORY")                       \
 	X(no_memory_pools, "the device has no memory pools, which converted operands need", "")                            \
-	X(memory_budget, "converted operands would exceed AUTOAMP_MEMORY or a quarter of the free memory",                 \
+	X(memory_budget, "converted operands would exceed AUTOAMP_MEMORY or, on a GPU, a quarter of the free memory",      \
 	  "raise AUTOAMP_MEMORY")                                                                                          \
 	X(uncured,                                                                                                         \
 	  "an earlier product of this signature lost small values in float16, and AUTOAMP_SCALING=strict could not "       \
@@ -67,12 +67,12 @@ constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 	X(no_onednn,                                                                                                       \
 	  "oneDNN with products in bfloat16 could not be opened (libdnnl.so.3 or libdnnl.so.2), or ONEDNN_MAX_CPU_ISA "    \
 	  "limits it",                                                                                                     \
-	  "install libdnnl2 (Debian) or the PyPI package onednn")                                                          \
+	  "install libdnnl2 (Debian) or the PyPI package onednn-cpu-gomp (docs/cpu.md)")                                   \
 	X(gpu_too_old, "the GPU has no tensor cores for this type", "set AUTOAMP_DTYPE=float16")                           \
 	X(cpu_too_old, "the CPU has no bfloat16 arithmetic (AVX512-BF16)", "run it on a CPU with AVX512-BF16")             \
 	X(second_copy,                                                                                                     \
 	  "a second copy of the library in the process, not intercepted; only lookups and first calls are counted", "")    \
-	X(engine_failed, "a vendor call of the lowered path failed", "run with AUTOAMP_LOG=info")                          \
+	X(engine_failed, "a library call of the lowered path failed", "run with AUTOAMP_LOG=info")                         \
 	X(self_test_failed, "a self-test of autoamp on this device was wrong or did not end",                              \
 	  "autoamp's message on stderr names the test; report it with GPU and driver")                                     \
 	X(vector_op, "a vector operation: bound by memory, not by arithmetic", "")                                         \

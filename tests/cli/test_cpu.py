@@ -131,22 +131,24 @@ class Report(Cpu):
         gain = report["totals"]["gain"]
         kept = sum(row["host_ns"] for row in report["ops"] if row["decision"] == "kept" and row["eligible"])
         self.assertGreater(kept, 0)
-        times = {"as_asked_ns": 300 * 4000 + kept, "as_run_ns": 300 * 2000 + kept, "best_ns": 300 * 2000 + kept}
+        lowered, = (row["host_ns"] for row in report["ops"] if row["audited"])  # also of the calls that were not audited
+        times = {"as_asked_ns": 300 * 4000 + kept, "as_run_ns": lowered + kept, "best_ns": lowered + kept}
         products = sum(row["host_ns"] for row in report["ops"] if row["eligible"])
         self.assertAlmostEqual(gain.pop("measured_as_run_ns"), products, delta=3)
         self.assertEqual(gain, {**times, "source": "measured", "calls": 350, "unknown_calls": 100, "lowered": 300, "audited": 12,
                                 "unmeasured": 100, "by_op": [{"op": "mm", **times}]})
         rows = {row["m"]: row for row in report["ops"] if row["op"] == "mm"}
-        self.assertEqual([rows[1024][field] for field in ("audited", "fp32_ns", "audited_ns", "max_error")], [12, 48000, 24000, 2e-3])
+        self.assertEqual([rows[1024][field] for field in ("audited", "fp32_ns", "audited_ns", "max_error")], [12, 48000, 1024000, 2e-3])
         self.assertEqual([rows[512][field] for field in ("audited", "fp32_ns", "audited_ns", "weights")], [0, None, None, None])
-        self.assertRegex(self.report("--report", "ops", name), r"\ncblas_sgemm +TN 1024x1024x1024 .* 300 +lowered: white_list +\S+ > \S+ +2\.00x +12 ")
+        self.assertRegex(self.report("--report", "ops", name), r"\ncblas_sgemm +TN 1024x1024x1024 .* 300 +lowered: white_list +\S+ > \S+ +(1\.9\d|2\.\d\d)x +12 ")
 
     def test_a_slower_lowered_call(self):
         """The best precision of such a signature is fp32."""
         name = self.trace("cpu_slower")
         gain = self.json(name)["totals"]["gain"]
-        self.assertEqual((gain["as_asked_ns"], gain["as_run_ns"], gain["best_ns"]), (10 * 1000, 10 * 3000, 10 * 1000))
-        self.assertIn(" this run 30.0 us 0.33x, slower best strategy 10.0 us 1.00x ", " ".join(self.report(name).split()))
+        self.assertEqual((gain["as_asked_ns"], gain["best_ns"]), (10 * 1000, 10 * 1000))
+        self.assertAlmostEqual(gain["as_run_ns"], 10 * 3000, delta=1500)
+        self.assertRegex(" ".join(self.report(name).split()), r" this run \S+ us 0\.3\dx, slower best strategy 10\.0 us 1\.00x ")
 
     def test_without_a_measurement(self):
         name = self.trace("cpu", None, "0")

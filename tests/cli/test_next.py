@@ -18,7 +18,7 @@ CHANGES = (("observed", "lower 10 fp32 products", 15, "AUTOAMP_LEVEL=O1"),
            ("costs 0", "let the cost model choose the strategy", 150, "AUTOAMP_STRATEGY=auto"),
            ("costs 1", "run without the rules of rules.toml", 150, "AUTOAMP_CONFIG="),
            ("costs 2", "lower an op of the fp32 list", 150, "AUTOAMP_CUSTOM_WHITE_LIST=mm"),
-           ("costs 3", "allow more device memory", 150, "AUTOAMP_MEMORY=8G"))
+           ("costs 3", "allow more memory", 150, "AUTOAMP_MEMORY=8G"))
 
 
 class Next(Case):
@@ -68,13 +68,14 @@ class Next(Case):
 
     def test_a_measured_loss(self):
         """Few audited calls prove little."""
-        for audited, title, saving, setting in ((1, "measure more calls", None, "AUTOAMP_AUDIT=0.2"),
+        for audited, title, saving, setting in ((1, "measure more calls", None, "AUTOAMP_AUDIT=1"),
                                                 (150, "run in fp32", 150 * 2000, "AUTOAMP_STRATEGY=fp32")):
             self.receipt(f"cpu_slower {audited}")
             step = self.json("x.aat")["next"]
-            self.assertEqual((step["title"], step["saves_ns"], step["source"]), (title, saving, saving and "measured"))
+            self.assertEqual((step["title"], step["source"]), (title, saving and "measured"))
+            self.assertAlmostEqual(step["saves_ns"] or 0, saving or 0, delta=0.1 * (saving or 0))
             self.assertEqual(self.shell(step["command"]).returncode, 0)
-            self.assertIn("0.33 of the speed in fp32", step["why"])
+            self.assertRegex(step["why"], "0.3[234] of the speed in fp32")
             name, value = setting.split("=")
             self.assertIn(f"--{name.removeprefix('AUTOAMP_').lower()} {value}", step["command"])
 

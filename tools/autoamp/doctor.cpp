@@ -123,9 +123,9 @@ Section processor(const std::vector<Library> &libraries, const policy::Options &
 	                         : unit == cpu::Bf16Unit::amx ? ": AVX512-BF16 and AMX-BF16"
 	                                                      : ": AVX512-BF16"));
 	const auto engine = queryOneDnn();
-	auto text = engine.path.empty() ? "oneDNN" : fmt::format("{}  {}", engine.version, engine.path);
+	auto text = engine.path.empty() ? "" : fmt::format("{}  {}", engine.version, engine.path);
 	if (!engine.problem.empty())
-		text += ": calls are not lowered: " + engine.problem;
+		text += (text.empty() ? "" : ": ") + ("calls are not lowered: " + engine.problem);
 	judge(section, "oneDNN", engine.problem.empty(), text);
 	for (const auto &library : libraries)
 		section.add("BLAS", fmt::format("{}  {}{}{}", library.name, library.path, library.version.empty() ? "" : ": ",
@@ -436,14 +436,16 @@ std::string conclude(Section &section, const Findings &findings, const policy::O
 	if (hasGpu)
 		return launch("");
 	const auto isCuda = [](const Library &library) { return isOfCuda(library.name); };
-	const auto isCudaFree = findings.missing.empty() && !findings.has(Sign::opens) &&
-	                        std::none_of(findings.closure.begin(), findings.closure.end(), isCuda);
+	const auto isCudaFree =
+	    findings.missing.empty() && // it can still open CUDA libraries, for which it would need a GPU
+	    std::none_of(findings.closure.begin(), findings.closure.end(), isCuda);
 	const auto exportsBlas = [](const auto &each) { return each.second.exportsBlas; };
 	if (isCudaFree &&
 	    (!blasOf(program).empty() || std::any_of(findings.files.begin(), findings.files.end(), exportsBlas)))
 		return launch("--device cpu ");
 	const auto carriesBlas = [](const auto &each) { return each.second.carriesBlas(); };
-	if (isCudaFree && std::any_of(findings.files.begin(), findings.files.end(), carriesBlas))
+	if (isCudaFree && !findings.has(Sign::opens) &&
+	    std::any_of(findings.files.begin(), findings.files.end(), carriesBlas))
 		return "ldd " + quoted(here(program.path));
 	if (emulation.problem.empty())
 		return launch("--device emulated ");

@@ -44,10 +44,11 @@ void Gain::add(const trace::RowInfo &row)
 	} else if (row.decision != "lowered") {
 		measured.add(row, {row.hostNs, row.hostNs, row.hostNs});
 	} else if (audit.timed > 0) {
-		const double calls = double(row.calls) / double(audit.timed);
+		// All calls have an actual time. Only that in fp32 is known for the audited calls alone; the first of them may
+		// be the one that opens oneDNN.
+		const double fp32Ns = audit.fp32Ns * double(row.calls) / double(audit.timed);
 		lowered += row.calls, audited += audit.timed;
-		measured.add(row,
-		             {calls * audit.fp32Ns, calls * audit.actualNs, calls * std::min(audit.fp32Ns, audit.actualNs)});
+		measured.add(row, {fp32Ns, row.hostNs, std::min(fp32Ns, row.hostNs)});
 	} else {
 		unmeasured += row.calls, measured.unknown += row.calls;
 	}

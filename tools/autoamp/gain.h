@@ -34,10 +34,10 @@ double runTime(const trace::RowInfo &row);
 GainTimes modelTimes(const trace::RowInfo &row);
 
 struct Gain {
-	GainSum model;           // estimates of the cost model
-	GainSum measured;        // CPU: the time of an audited signature is the mean of its audited calls times its calls
-	uint64_t lowered = 0;    // calls of audited signatures
-	uint64_t audited = 0;    // lowered calls that were also computed in fp32 and timed
+	GainSum model;        // estimates of the cost model
+	GainSum measured;     // CPU; unchanged: the mean time in fp32 of the audited calls of a signature, times its calls
+	uint64_t lowered = 0; // calls of audited signatures
+	uint64_t audited = 0; // lowered calls that were also computed in fp32 and timed
 	uint64_t unmeasured = 0; // lowered calls of a CPU BLAS whose signatures have no audit: in no measured time
 	double asRunNs = NAN;    // measured time of the fp32 products in the run (kernels, or CPU); NaN: unknown
 

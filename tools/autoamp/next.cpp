@@ -254,8 +254,8 @@ Choice allowMore(const Facts &facts)
 		Reason reason;
 		const char *title;
 		Change change; // value "": the op with the largest saving
-	} remedies[] = {{Reason::memory_budget, "allow more device memory", {"AUTOAMP_MEMORY", "8G"}},
-	                {Reason::engine_failed, "see why the vendor call failed", {"AUTOAMP_LOG", "info"}},
+	} remedies[] = {{Reason::memory_budget, "allow more memory", {"AUTOAMP_MEMORY", "8G"}},
+	                {Reason::engine_failed, "see why the library call failed", {"AUTOAMP_LOG", "info"}},
 	                {Reason::no_fp32_output, "use bfloat16", {"AUTOAMP_DTYPE", "bfloat16"}},
 	                {Reason::uncured, "use bfloat16", {"AUTOAMP_DTYPE", "bfloat16"}},
 	                {Reason::strict_scaling, "use bfloat16", {"AUTOAMP_DTYPE", "bfloat16"}},
@@ -282,6 +282,17 @@ Choice allowMore(const Facts &facts)
 		        facts.again({change}), saving.ns, "model"};
 	}
 	return most > 0 ? Choice(best) : Choice();
+}
+
+Choice installOneDnn(const Facts &facts)
+{
+	const auto found = facts.reasons.find(Reason::no_onednn);
+	if (found == facts.reasons.end() || !facts.isLarge(found->second.ns))
+		return {};
+	return step(policy::advice(Reason::no_onednn),
+	            fmt::format("{} ({}): {}", plural(found->second.calls, "call"), policy::name(Reason::no_onednn),
+	                        policy::meaning(Reason::no_onednn)),
+	            fmt::format("{} doctor", invocation), found->second.ns, "model");
 }
 
 Choice keepWeights(const Facts &facts)
@@ -331,8 +342,7 @@ Choice measure(const Facts &facts)
 	return {};
 }
 
-// Audited calls that were slower than the same calls in fp32. Few of them prove little: the first call also opens
-// oneDNN.
+// Audited calls that were slower than the same calls in fp32. Few of them prove little.
 Choice avoidLoss(const Facts &facts)
 {
 	constexpr uint64_t enough = 100;
@@ -342,8 +352,8 @@ Choice avoidLoss(const Facts &facts)
 		return {};
 	const auto why = fmt::format("{} lowered by autoamp had only {:.2f} of the speed in fp32",
 	                             plural(gain.audited, "audited call"), gain.measured.gain());
-	if (gain.audited < enough)
-		return step("measure more calls", why, facts.again({{"AUTOAMP_AUDIT", "0.2"}}));
+	if (gain.audited < enough && gain.audited < gain.lowered)
+		return step("measure more calls", why, facts.again({{"AUTOAMP_AUDIT", "1"}}));
 	return step("run in fp32", why, facts.again({{"AUTOAMP_STRATEGY", "fp32"}}), lost, "measured");
 }
 
@@ -363,8 +373,8 @@ Choice readMore(const Facts &facts)
 NextStep chooseNext(const Runs &runs, const Account &account, const Again &again, const std::string &report)
 {
 	const auto facts = factsOf(runs, account, again, report);
-	for (const auto choose : {whatIf, recordAgain, protectValues, checkWeights, raiseLevel, avoidLoss, keepWeights,
-	                          chooseStrategy, dropRule, allowMore, measure})
+	for (const auto choose : {whatIf, recordAgain, protectValues, checkWeights, raiseLevel, avoidLoss, installOneDnn,
+	                          keepWeights, chooseStrategy, dropRule, allowMore, measure})
 		if (auto next = choose(facts))
 			return *next;
 	return *readMore(facts);

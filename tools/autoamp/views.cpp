@@ -86,12 +86,13 @@ Json tensorCoresOf(trace::TensorCores known)
 	return known == trace::TensorCores::unknown ? Json() : Json(known == trace::TensorCores::yes);
 }
 
-// The time in fp32 relative to the actual time, of the audited calls.
+// The time of a call in fp32, of which only that of audited calls is known, relative to the actual time of all calls.
 const Column ratios = {"gain", "fp32_ns", 'r', [](const Json &row) {
-	                       return row["fp32_ns"].is_null()
-	                                  ? std::string("-")
-	                                  : fmt::format("{:.2f}x", row["fp32_ns"].get<double>() /
-	                                                               std::max(1.0, row["audited_ns"].get<double>()));
+	                       if (row["fp32_ns"].is_null() || row["host_ns"].is_null())
+		                       return std::string("-");
+	                       const double fp32Ns = row["fp32_ns"].get<double>() / row["audited"].get<double>();
+	                       return fmt::format("{:.2f}x", fp32Ns * row["calls"].get<double>() /
+	                                                         std::max(1.0, row["host_ns"].get<double>()));
                        }};
 
 // "watched 98.0 %", or the reasons why operands are not kept.

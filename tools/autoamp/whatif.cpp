@@ -57,8 +57,12 @@ policy::Options optionsOf(const trace::Trace &run, const Settings &settings, std
 	};
 	for (const auto &[name, value] : settings)
 		texts.push_back(name + "=" + value);
+	// The default type is bfloat16 on a CPU, and a type that was set is not (docs/cpu.md).
+	const auto isDefaultType = [](const trace::PropertyInfo &each) {
+		return each.name == "AUTOAMP_DTYPE" && each.origin == "default";
+	};
 	for (const auto &property : run.config)
-		if (!property.value.empty() && isSetting(property.name) &&
+		if (!property.value.empty() && isSetting(property.name) && !isDefaultType(property) &&
 		    std::none_of(settings.begin(), settings.end(), [&](auto &set) { return set.first == property.name; }))
 			texts.push_back(property.name + "=" + property.value);
 	std::vector<const char *> environment;
