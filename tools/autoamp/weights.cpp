@@ -42,7 +42,12 @@ void WeightsSum::add(const trace::RowInfo &row)
 		recast += weights.recast, changed += weights.changed;
 		givenUp += weights.givenUp, refused += weights.refused;
 		compared += weights.compared, repeated += weights.repeated;
-		(weights.refused ? refusedBytes : bytes) += weights.bytes;
+		// Signatures with other numbers of rows use the same copies: only the one that made a copy counts it. The
+		// copies of a part of a run may have been made before.
+		if (weights.refused)
+			refusedBytes += weights.bytes;
+		else
+			bytes = std::max(weights.bytes, bytes + (weights.made > 0 ? weights.bytes : 0));
 	}
 }
 

@@ -285,7 +285,8 @@ void write(const std::string &scenario, int number)
 		recorder.weights({.row = first, .how = "watched", .served = 290, .converted = 2, .made = 1, .bytes = 1 << 21});
 		recorder.weights({.row = first, .reason = "changes", .converted = 8});
 		recorder.weights({.row = first, .reason = "busy"}); // the call then ran unchanged
-		call(lane, onCpu(product("lowered", "white_list", 512)), 100);
+		const RowId second = call(lane, onCpu(product("lowered", "white_list", 512)), 100);
+		recorder.weights({.row = second, .how = "watched", .served = 0, .bytes = 1 << 21}); // the same copy
 	} else if (scenario == "kept") { // a GPU whose calls keep copies; the argument: products with a changed weight
 		const RowId first = call(lane, product("lowered", "white_list", 1024), 300);
 		const RowId second = call(lane, product("lowered", "white_list", 512), 100);
