@@ -401,6 +401,17 @@ class Settings(Test):
         self.assertWithin(estimate["to_ns"] / keptRow["as_run_ns"], (0.95, 1.05), "the time with copies")
         self.assertLess(estimate["to_ns"], estimate["from_ns"])
 
+    def test_times_with_and_without_copies(self):
+        """A call without a copy counts with the time of a conversion, whatever the settings promise."""
+        def row(**variables):
+            return run(REGIONS, "steady", STRATEGY="cast", **variables).rows()[0]
+        off, some = row(), row(WEIGHTS="checked")
+        none = row(WEIGHTS="checked", MEMORY=str(some["weights"]["bytes"] * 5 // 4))  # copies take at most three quarters
+        self.assertEqual((none["weights"]["served"], none["weights"]["refused"] > 0), (0, True))
+        self.assertWithin(none["as_run_ns"] / off["as_run_ns"], (0.999, 1.001), "the time without copies")
+        self.assertLess(some["as_run_ns"], none["as_run_ns"])
+        self.assertGreater(some["weights"]["served"], 0)
+
     def test_calls_that_keep_no_copy(self):
         for program, case, reason, variables in (
                 ("semantics", "door.sgemm", "too_small", {}),

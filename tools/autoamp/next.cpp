@@ -316,6 +316,26 @@ Choice keepWeights(const Facts &facts)
 	            facts.again({{"AUTOAMP_WEIGHTS", "checked"}}), estimate.savedNs(), "model");
 }
 
+// Calls that were lowered for the sake of copies that the run then did not have.
+Choice mendWeights(const Facts &facts)
+{
+	const auto &account = facts.account;
+	const double ns = account.gain.model.asRunNs - account.gain.model.bestNs;
+	if (account.times == Times::host || account.weights.served >= account.weights.converted || !facts.isLarge(ns))
+		return {};
+	if (const auto memory = memoryForWeights(facts.runs))
+		return step("allow more memory for converted weights",
+		            fmt::format("there was none for {}", plural(account.weights.refused, "copy", "copies")),
+		            facts.again({{"AUTOAMP_MEMORY", fmt::format("{}M", memory)}}));
+	if (const auto mode = facts.setting("weights"); mode != "checked" && mode != "frozen")
+		return {};
+	return step(
+	    "convert weights at each call, or not at all",
+	    fmt::format("copies replaced only {} of the conversions",
+	                share(double(account.weights.served), double(account.weights.served + account.weights.converted))),
+	    facts.again({{"AUTOAMP_WEIGHTS", "off"}}), ns, "model");
+}
+
 Choice checkWeights(const Facts &facts)
 {
 	const auto &account = facts.account;
@@ -374,7 +394,7 @@ NextStep chooseNext(const Runs &runs, const Account &account, const Again &again
 {
 	const auto facts = factsOf(runs, account, again, report);
 	for (const auto choose : {whatIf, recordAgain, protectValues, checkWeights, raiseLevel, avoidLoss, installOneDnn,
-	                          keepWeights, chooseStrategy, dropRule, allowMore, measure})
+	                          keepWeights, mendWeights, chooseStrategy, dropRule, allowMore, measure})
 		if (auto next = choose(facts))
 			return *next;
 	return *readMore(facts);

@@ -25,6 +25,15 @@ int candidates(const trace::RowInfo &row)
 
 } // namespace
 
+double keptShare(const trace::RowInfo &row)
+{
+	uint64_t served = 0, converted = 0;
+	for (const auto &weights : row.weights)
+		served += weights.served, converted += weights.converted;
+	// If both operands could be copied and one of them is a weight, half of the conversions remain at each product.
+	return served + converted == 0 ? NAN : std::min(1.0, candidates(row) * double(served) / double(served + converted));
+}
+
 bool isOfWeights(const std::string &kind)
 {
 	static constexpr const char *kinds[] = {"made", "recast", "changed", "given_up", "refused"};

@@ -24,6 +24,8 @@ struct WeightsSum {
 	bool isEmpty() const { return how.empty() && reasons.empty(); }
 	bool isOff() const; // no copy could be kept, because the settings keep none
 };
+// The share of the calls of a row whose weight had a copy; NaN: unknown.
+double keptShare(const trace::RowInfo &row);
 // True for a scaler event of a kept copy: it has no scale.
 bool isOfWeights(const std::string &kind);
 

@@ -156,14 +156,18 @@ bool isSameModel(const trace::RowInfo &row, const policy::Decision &decision)
 	return decision.estimate > 0 && std::abs(decision.estimate - row.estNs) <= 0.01 * row.estNs;
 }
 
+bool isCastOnGpu(const trace::RowInfo &row)
+{
+	return row.decision == policy::name(policy::Verdict::lowered) &&
+	       row.strategy == policy::name(policy::Strategy::cast) && !isOnCpu(row) && row.calls > 0;
+}
+
 // Adds the reasons why rows that were converted could keep no copy, which their calls do not record.
 void findUnkept(trace::Trace &run, const policy::Options &recorded, std::span<const char *const> entries,
                 bool isModelSet)
 {
 	for (auto &row : run.rows) {
-		const bool isCast = row.decision == policy::name(policy::Verdict::lowered) &&
-		                    row.strategy == policy::name(policy::Strategy::cast) && !isOnCpu(row);
-		if (!isCast || row.calls == 0 || !row.weights.empty())
+		if (!isCastOnGpu(row) || !row.weights.empty())
 			continue;
 		const auto decision = decideAgain(row, deviceOf(run, row, recorded, isModelSet), recorded, entries);
 		if (!decision || decision->weights != policy::Weights::off)
@@ -177,13 +181,34 @@ void findUnkept(trace::Trace &run, const policy::Options &recorded, std::span<co
 	}
 }
 
+// The recorded estimate of a call that may use a copy assumes one at each call. Without one, it takes the time of a
+// conversion.
+void spreadKept(trace::Trace &run, const policy::Options &recorded, std::span<const char *const> entries,
+                bool isModelSet)
+{
+	const auto options = optionsOf(run, {{"AUTOAMP_WEIGHTS", "off"}, {"AUTOAMP_STRATEGY", "cast"}}, entries, false);
+	for (auto &row : run.rows) {
+		const double share = keptShare(row);
+		if (!isCastOnGpu(row) || !(share < 1))
+			continue;
+		const auto device = deviceOf(run, row, options, isModelSet);
+		const auto kept = decideAgain(row, device, recorded, entries),
+		           converted = decideAgain(row, device, options, entries);
+		if (kept && converted && kept->weights != policy::Weights::off && isSameModel(row, *converted) &&
+		    converted->estimateLowered > row.estLoweredNs)
+			row.estLoweredNs = share * row.estLoweredNs + (1 - share) * double(converted->estimateLowered);
+	}
+}
+
 // The time of a call with AUTOAMP_WEIGHTS=checked, for the rows whose operands were compared without it, and for those
 // that ran unchanged because a conversion at each call does not pay.
 void findChecked(trace::Trace &run, std::span<const char *const> entries, bool isModelSet)
 {
 	const auto recorded = optionsOf(run, {}, entries);
-	if (recorded.weights != policy::Weights::off)
+	if (recorded.weights != policy::Weights::off) {
+		spreadKept(run, recorded, entries, isModelSet);
 		return findUnkept(run, recorded, entries, isModelSet);
+	}
 	auto options = recorded;
 	options.weights = policy::Weights::checked;
 	for (auto &row : run.rows) {
@@ -257,9 +282,12 @@ void findBest(Runs &runs, std::span<const char *const> entries)
 			const auto best = decideAgain(row, deviceOf(run, row, options, isModelSet), options, entries);
 			if (!best || !isSameModel(row, *best))
 				continue;
-			const bool isLower = best->strategy != policy::Strategy::fp32;
 			const bool isLowered = row.decision == policy::name(policy::Verdict::lowered);
-			row.estBestNs = isLower ? best->estimateLowered : best->estimate;
+			// No strategy has more copies than the run had.
+			const bool isKept = best->weights != policy::Weights::off && isCastOnGpu(row);
+			const double lowered = isKept ? row.estLoweredNs : double(best->estimateLowered);
+			const bool isLower = best->strategy != policy::Strategy::fp32 && !(isKept && lowered > row.estNs);
+			row.estBestNs = isLower ? lowered : best->estimate;
 			row.bestPrecision = !isLower                                   ? row.dtypeAsked
 			                    : best->strategy == policy::Strategy::tf32 ? op::name(op::Dtype::tf32)
 			                                                               : op::name(options.dtype);
