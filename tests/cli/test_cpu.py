@@ -152,6 +152,16 @@ class Report(Cpu):
         self.assertAlmostEqual(gain["as_run_ns"], 10 * 3000, delta=1500)
         self.assertRegex(" ".join(self.report(name).split()), r" this run \S+ us 0\.3\dx, slower best strategy 10\.0 us 1\.00x ")
 
+    def test_without_onednn(self):
+        step = self.json(self.trace("cpu_no_onednn"))["next"]
+        self.assertRegex(step["title"], "PyPI package onednn-cpu-gomp ")
+        self.assertRegex(step["command"], " doctor$|/autoamp doctor$")
+
+    def test_what_if_float16(self):
+        """Explicitly, it is no type of a CPU; as the default of a run, it is not meant for the CPU."""
+        report = json.loads(self.report("--format", "json", "--what-if", "DTYPE=float16", self.trace("cpu", None, "12")))
+        self.assertEqual({row["reason"] for row in report["ops"] if row["eligible"]} - {"too_small"}, {"unsupported"})
+
     def test_without_a_measurement(self):
         name = self.trace("cpu", None, "0")
         gain = self.json(name)["totals"]["gain"]

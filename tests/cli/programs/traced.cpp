@@ -275,6 +275,8 @@ void write(const std::string &scenario, int number)
 		    call(lane, onCpu(product("lowered", "white_list", 1024)), std::max(10, number), false, ticksIn(3000));
 		for (int i = 0; i < std::max(1, number); i++)
 			recorder.audit({.row = row, .error = 2e-3, .fp32Ns = 1000, .actualNs = 3000});
+	} else if (scenario == "cpu_no_onednn") {
+		call(lane, onCpu(product("fallback", "no_onednn", 1024)), 10);
 	} else if (scenario == "cpu_observed") {
 		call(lane, onCpu(product("observed", "white_list", 1024)), 10);
 		Row row = onCpu(other("cblas_dgemm", "float64", "float64"));
