@@ -238,7 +238,9 @@ class Report(Cpu):
         name = self.trace("cpu", None, "3")
         self.assertNotIn(" model", self.report(name))
         self.assertRegex(self.report("--report", "reasons", name), r"on the CPU\n")
-        self.assertIn(">measured, 3 of 300 lowered calls</span>", self.report("--format", "html", name))
+        page = self.report("--format", "html", name)
+        self.assertIn(">measured, 3 of 300 lowered calls</span>", page)
+        self.assertIn(" · level O1, dtype bfloat16</p>", page)
         self.assertRegex(self.report("--report", "reasons", "--format", "md", name), r"\| time \(CPU\) \|")
 
     def test_exports(self):

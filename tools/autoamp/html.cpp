@@ -37,8 +37,8 @@ std::string about(const Json &runs, const trace::Trace &first)
 	if (const auto blas = text(run["versions"], "blas"); !blas.empty())
 		parts.push_back("CPU: " + blas);
 	std::vector<std::string> settings;
-	for (const char *name : {"level", "dtype", "strategy"})
-		if (const auto value = text(run["config"], name); !value.empty())
+	for (const std::string name : {"level", "dtype", "strategy"})
+		if (const auto value = name == "dtype" ? dtypeOf(first) : text(run["config"], name.c_str()); !value.empty())
 			settings.push_back(fmt::format("{} {}", name, value));
 	if (!run["rules"].empty())
 		settings.push_back(plural(run["rules"].size(), "rule"));
