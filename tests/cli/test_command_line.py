@@ -1,6 +1,7 @@
 """Wrong arguments give one line of error and the right status; commands that do not exist yet are refused and absent from
 help."""
 import json
+import re
 import subprocess
 import unittest
 
@@ -42,6 +43,15 @@ class CommandLine(Case):
                 self.assertEqual("".join(text.split()), words, page)  # nothing is cut
                 self.assertLessEqual(max(map(len, text.splitlines())), columns, page)
             self.assertLessEqual(max(map(len, self.autoamp(*page).stdout.splitlines())), 130, page)  # a pipe
+
+    def test_help_keeps_its_lines(self):
+        """Only a line that was full continues in the next one."""
+        for columns in ("", "60", "100"):
+            self.assertRegex(self.autoamp("help", COLUMNS=columns).stdout, r"\n +rules: the configuration\s+file\n +weights: ")
+            reasons = self.autoamp("help", "reasons", COLUMNS=columns).stdout
+            self.assertEqual(len(re.findall(r" try: ", reasons)), len(re.findall(r"\n +try: ", reasons)))
+            variables = self.autoamp("help", "env", COLUMNS=columns).stdout
+            self.assertEqual(len(re.findall(r" values: ", variables)), len(re.findall(r"\n +values: ", variables)))
 
     def test_errors_fit_the_terminal(self):
         text = self.autoamp("report", "--what-if", "LEVEL=O1,STRATEGY", "no such file", COLUMNS="60").stderr

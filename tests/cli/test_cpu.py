@@ -158,7 +158,7 @@ class Report(Cpu):
         self.assertRegex(step["command"], " doctor$|/autoamp doctor$")
 
     def test_what_if_float16(self):
-        """Explicitly, it is no type of a CPU; as the default of a run, it is not meant for the CPU."""
+        """A type that is set applies to the CPU, which cannot use it; the default of a run does not."""
         report = json.loads(self.report("--format", "json", "--what-if", "DTYPE=float16", self.trace("cpu", None, "12")))
         self.assertEqual({row["reason"] for row in report["ops"] if row["eligible"]} - {"too_small"}, {"unsupported"})
 

@@ -245,10 +245,11 @@ std::string reflow(const std::string &text, size_t width)
 	for (std::string line; std::getline(lines, line); previous = line) {
 		const size_t indent = indentOf(line), field = secondField(entry);
 		const size_t word = std::min(line.find(' ', indent), line.size()) - indent;
-		const bool isContinued = !isFirst && !line.empty() && !previous.empty() &&
-		                         (field != entry.npos ? indent == field
-		                                              : indent == indentOf(entry) && secondField(line) == line.npos &&
-		                                                    previous.size() + 1 + word > sourceWidth);
+		const bool isAligned =
+		    field != entry.npos ? indent == field : indent == indentOf(entry) && secondField(line) == line.npos;
+		const bool isFull = previous.size() + 1 + word > sourceWidth;
+		const bool isLabel = word > 0 && line[indent + word - 1] == ':'; // "values: 0, 1"
+		const bool isContinued = !isFirst && !line.empty() && !previous.empty() && isAligned && isFull && !isLabel;
 		if (isContinued) {
 			entry += " " + line.substr(indent);
 			continue;
