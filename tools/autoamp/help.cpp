@@ -57,7 +57,7 @@ Without the launcher (for a CPU BLAS: autoamp --preload-path cpu):
 constexpr const char *reports = R"(autoamp report [FILE|DIR...] [--report VIEW] [--format table|json|csv|jsonl|md|html]
 
   summary   lowered calls, fp32 time, gain, reasons for kept calls, scaler events (default)
-  ops       one row for each signature and decision, most work first
+  ops       one row for each signature and decision, most time first
   reasons   one row for each reason, most time first, with advice
   kernels   kernels of the device by the call that launched them (AUTOAMP_TRACE=kernels)
   scaler    history of the scales, sites with problems, the program's own gradient scaler
