@@ -436,16 +436,14 @@ std::string conclude(Section &section, const Findings &findings, const policy::O
 	if (hasGpu)
 		return launch("");
 	const auto isCuda = [](const Library &library) { return isOfCuda(library.name); };
-	const auto isCudaFree =
-	    findings.missing.empty() && // it can still open CUDA libraries, for which it would need a GPU
-	    std::none_of(findings.closure.begin(), findings.closure.end(), isCuda);
+	const auto isCudaFree = findings.missing.empty() && !findings.has(Sign::opens) &&
+	                        std::none_of(findings.closure.begin(), findings.closure.end(), isCuda);
 	const auto exportsBlas = [](const auto &each) { return each.second.exportsBlas; };
 	if (isCudaFree &&
 	    (!blasOf(program).empty() || std::any_of(findings.files.begin(), findings.files.end(), exportsBlas)))
 		return launch("--device cpu ");
 	const auto carriesBlas = [](const auto &each) { return each.second.carriesBlas(); };
-	if (isCudaFree && !findings.has(Sign::opens) &&
-	    std::any_of(findings.files.begin(), findings.files.end(), carriesBlas))
+	if (isCudaFree && std::any_of(findings.files.begin(), findings.files.end(), carriesBlas))
 		return "ldd " + quoted(here(program.path));
 	if (emulation.problem.empty())
 		return launch("--device emulated ");
