@@ -51,15 +51,17 @@ BlasAudit::BlasAudit(const CallInfo &info, const DescribedCall &described, const
     : info_(info), described_(described), call_(call)
 {
 	const uint32_t period = info.process.settings.auditPeriod;
-	if (period && info.isRecorded &&
-	    described.site->cache.audited.fetch_add(1, std::memory_order_relaxed) % period == 0) {
+	if (!period || !info.isRecorded)
+		return;
+	const uint32_t number = described.site->cache.audited.fetch_add(1, std::memory_order_relaxed);
+	if (number % period == 0) {
 		const uint64_t start = base::ticks();
-		skipped_ = begin();
+		skipped_ = begin(number == 0);
 		ticks_ = base::ticks() - start;
 	}
 }
 
-const char *BlasAudit::begin()
+const char *BlasAudit::begin(bool isFirst)
 {
 	if (described_.site->op.kind == op::Kind::bmm)
 		return "a batch of a CPU BLAS";
@@ -69,6 +71,12 @@ const char *BlasAudit::begin()
 	if (!reference_ || !sums_) {
 		reference_.reset();
 		return "no memory";
+	}
+	// The library makes threads and buffers at its first calls. The program unchanged has this time once, but the time
+	// of an audited call stands for many.
+	if (isFirst) {
+		std::fill_n(reference_.get(), line * lines, 0.f);
+		callInto(info_, call_, reference_.get(), line);
 	}
 	for (int64_t i = 0; i < lines && call_.beta != 0; ++i)
 		std::copy_n(call_.C + i * call_.ldc, line, reference_.get() + i * line);

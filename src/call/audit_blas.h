@@ -21,7 +21,7 @@ public:
 	uint64_t ticks() const { return ticks_; } // time that the audit took
 
 private:
-	const char *begin();
+	const char *begin(bool isFirst);
 	void compare(uint64_t actualNs);
 
 	const CallInfo &info_;
