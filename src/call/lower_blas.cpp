@@ -35,6 +35,8 @@ Reason reasonOf(cpu::Reason reason)
 		return Reason::memory_budget;
 	case cpu::Reason::noMemory:
 		return Reason::out_of_memory;
+	case cpu::Reason::forkedInside:
+		return Reason::forked_inside;
 	case cpu::Reason::notKept:
 		return Reason::weight_not_kept;
 	case cpu::Reason::none:

@@ -1,9 +1,9 @@
 #include "src/cpu/product.h"
 
 #include "src/cpu/convert.h"
-#include "src/cpu/exit.h"
 #include "src/cpu/few_rows.h"
 #include "src/cpu/scratch.h"
+#include "src/cpu/stay.h"
 #include "src/cpu/team.h"
 
 #include <algorithm>
@@ -157,6 +157,8 @@ Reason multiply(const Product &product, Threads threads, size_t budget, const Ke
 		use.reason = WeightReason::weightsOff;
 	if (keeping.onlyIfKept)
 		return Reason::notKept;
+	if (stay.mayHang())
+		return Reason::forkedInside;
 
 	// If oneDNN has no memory for its own blocks, an unknown part of C may be written: by threads that had memory, or
 	// scaled by beta. The program's function could not add to it any more, so such a product is added afterwards.

@@ -17,6 +17,7 @@ enum class Reason : uint8_t {
 	memoryBudget,     // converted operands exceed the budget
 	noMemory,
 	engineFailed, // oneDNN returned an error or threw
+	forkedInside, // at the fork of this process, another thread was in oneDNN, whose lock may stay held
 	notKept,      // the caller wants the product only if its weight is kept, and it is not yet
 };
 

@@ -68,6 +68,9 @@ constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 	  "oneDNN with products in bfloat16 could not be opened (libdnnl.so.3 or libdnnl.so.2), or ONEDNN_MAX_CPU_ISA "    \
 	  "limits it",                                                                                                     \
 	  "install libdnnl2 (Debian) or the PyPI package onednn-cpu-gomp (docs/cpu.md)")                                   \
+	X(forked_inside,                                                                                                   \
+	  "the process was forked while another thread multiplied in bfloat16: the child may wait for that thread's lock", \
+	  "fork while no thread multiplies, or start the child as a program of its own (exec)")                            \
 	X(gpu_too_old, "the GPU has no tensor cores for this type", "set AUTOAMP_DTYPE=float16")                           \
 	X(cpu_too_old, "the CPU has no bfloat16 arithmetic (AVX512-BF16)", "run it on a CPU with AVX512-BF16")             \
 	X(second_copy,                                                                                                     \

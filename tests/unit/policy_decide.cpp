@@ -702,6 +702,7 @@ TEST_CASE("every reason has its text, and is given either by the policy or by an
 	                                    Reason::uncured,
 	                                    Reason::engine_failed,
 	                                    Reason::no_onednn,
+	                                    Reason::forked_inside,
 	                                    Reason::weight_not_kept,
 	                                    Reason::self_test_failed};
 	if (met().empty())

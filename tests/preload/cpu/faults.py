@@ -38,7 +38,9 @@ class Faults(unittest.TestCase):
 
     @lowers
     def test_forks_while_threads_multiply(self):
-        self.fine("faults", "fork_busy")
+        # A child may not use oneDNN if a thread was inside it at the fork.
+        report = self.fine("faults", "fork_busy", result="re")
+        self.assertLessEqual(self.reasons(report), {("lowered", "white_list"), ("fallback", "forked_inside")})
 
     @lowers
     def test_threads(self):

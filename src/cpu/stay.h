@@ -1,5 +1,7 @@
-// The end of the process. exit() destroys static data of oneDNN, with its generated code, while other threads multiply,
-// and before exit handlers that were registered earlier and may multiply. Any thread.
+// A thread's stay in a product, which the end and the forks of the process must respect. exit() destroys static data of
+// oneDNN, with its generated code, while other threads multiply, and before exit handlers that were registered earlier
+// and may multiply. A child inherits the locks that oneDNN holds at the fork, and no thread of it releases them. Any
+// thread.
 #pragma once
 
 namespace autoamp::cpu {
@@ -15,6 +17,8 @@ public:
 
 	// False: the data is or may be destroyed.
 	explicit operator bool() const { return isPermitted_; }
+	// True if a thread was inside during the fork of this process or of an ancestor. Then oneDNN can hang.
+	bool mayHang() const;
 
 private:
 	bool isPermitted_;

@@ -1,4 +1,4 @@
-#include "src/cpu/exit.h"
+#include "src/cpu/stay.h"
 
 #include "src/base/futex.h"
 #include "src/cpu/generation.h"
@@ -16,6 +16,7 @@ namespace {
 constinit std::atomic<uint64_t> state{0};
 constexpr uint64_t isOver = uint64_t{1} << 31, countMask = isOver - 1;
 constinit thread_local uint32_t mine = 0; // above 1 in a signal handler
+constinit std::atomic<bool> wasForkedInside{false};
 
 uint32_t countIn(uint64_t word)
 {
@@ -27,7 +28,9 @@ void add(int change)
 	uint64_t word = state.load(std::memory_order_relaxed), next;
 	do {
 		const uint32_t count = countIn(word);
-		if (change < 0 && count == 0) // the parent of this process entered
+		if (word >> 32 != generation() && (word & countMask) != 0)
+			wasForkedInside.store(true, std::memory_order_relaxed); // before this thread replaces the parent's word
+		if (change < 0 && count == 0)                               // the parent of this process entered
 			return;
 		next = uint64_t{generation()} << 32 | (word & isOver) | (count + static_cast<uint32_t>(change));
 	} while (!state.compare_exchange_weak(word, next, std::memory_order_seq_cst));
@@ -55,6 +58,11 @@ Stay::~Stay()
 {
 	add(-1);
 	mine--;
+}
+
+bool Stay::mayHang() const
+{
+	return wasForkedInside.load(std::memory_order_relaxed);
 }
 
 void guardExit()
