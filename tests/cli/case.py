@@ -5,6 +5,7 @@ import pathlib
 import shutil
 import subprocess
 import tempfile
+import threading
 import unittest
 
 PROGRAMS = pathlib.Path(os.environ["PROGRAMS"])
@@ -33,23 +34,43 @@ class Case(unittest.TestCase):
         self.environment = {"PATH": os.environ["PATH"], "HOME": str(self.here), "LC_ALL": "C.UTF-8"}
 
     def autoamp(self, *arguments, **variables):
+        """With COLUMNS: on a terminal of that width, without colours."""
+        if variables.get("COLUMNS"):
+            return self.on_terminals(("stdout", "stderr"), *arguments, NO_COLOR="1", **variables)
         return subprocess.run([self.root / "tools/autoamp", *arguments], cwd=self.here, capture_output=True, text=True,
                               errors="replace", env=self.environment | variables, timeout=60)
 
+    def on_terminals(self, streams, *arguments, **variables):
+        """The result if the named streams are terminals."""
+        terminals = {stream: os.openpty() for stream in streams}
+        done = subprocess.Popen([self.root / "tools/autoamp", *arguments], cwd=self.here, env=self.environment | variables,
+                                **{stream: theirs for stream, (_, theirs) in terminals.items()})
+        shown = {"stdout": None, "stderr": None}
+
+        def read(stream, ours):
+            text = b""
+            try:
+                while part := os.read(ours, 4096):
+                    text += part
+            except OSError:  # the other end is closed
+                pass
+            shown[stream] = text.decode(errors="replace").replace("\r\n", "\n")
+        readers = [threading.Thread(target=read, args=(stream, ours)) for stream, (ours, _) in terminals.items()]
+        for _, theirs in terminals.values():
+            os.close(theirs)
+        for reader in readers:
+            reader.start()
+        done.wait(timeout=60)
+        for reader in readers:
+            reader.join()
+        for ours, _ in terminals.values():
+            os.close(ours)
+        return subprocess.CompletedProcess(arguments, done.returncode, shown["stdout"], shown["stderr"])
+
     def on_a_terminal(self, stream, *arguments, **variables):
         """Exit status, and the output if the named stream (stdout or stderr) is a terminal."""
-        ours, theirs = os.openpty()
-        done = subprocess.run([self.root / "tools/autoamp", *arguments], cwd=self.here, env=self.environment | variables, timeout=60,
-                              **{stream: theirs})
-        os.close(theirs)
-        shown = b""
-        try:
-            while part := os.read(ours, 4096):
-                shown += part
-        except OSError:  # the other end is closed
-            pass
-        os.close(ours)
-        return done.returncode, shown.decode()
+        result = self.on_terminals((stream,), *arguments, **variables)
+        return result.returncode, getattr(result, stream)
 
     def run_(self, *arguments, **variables):
         return self.autoamp("run", "--device", "cuda", *arguments, **variables)

@@ -158,8 +158,8 @@ class Config(Case):
         self.assertEqual(run["rules"][2], {"rule": 'm = ">=64", precision = "bfloat16"', "origin": f"{path}:10:1"})
         text = self.autoamp("report", "--report", "config", "x.aat").stdout
         self.assertTrue(text.startswith(EMULATED + "\nsetting "), text)
-        for line in (rf"strategy +cast +{path}:1:1\n", r"dtype +float16 +default\n", rf"config +{path} +--config\n",
-                     rf'rule 3 +m = ">=64", precision = "bfloat16" +{path}:10:1\n'):
+        for line in (rf"strategy +{path}:1:1 +cast\n", r"dtype +default +float16\n", rf"config +--config +{path}\n",
+                     rf'rule 3 +{path}:10:1 +m = ">=64", precision = "bfloat16"\n'):
             self.assertRegex(text, line)
         self.refused(self.autoamp("report", "--report", "config", "--top", "1", "x.aat"), 2)
         self.assertEqual(run["compute_capability"], [90, 90])

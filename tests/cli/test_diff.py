@@ -30,8 +30,8 @@ class Diff(Case):
         self.assertAlmostEqual(whole["slower_percent"], 100 * ((75 * 1900 + 25 * 1500) / (75 * 1400 + 25 * 1000) - 1))
         text = self.diff(before, after)
         self.assertRegex(text, r"\ncublasSgemm_v2 +TN 1024x1024x1024 +105 us +142 us +1.36 +75 +75 ")
-        self.assertRegex(text, r"\nentry point +m x n x k +time \(kernels\) +then +ratio per call +calls +then +was +is *\n")
-        self.assertIn("calls in both runs: +38.5 % device time", text)
+        self.assertRegex(text, r"\nentry point +m x n x k +before \(kernels\) +after +ratio +calls before +after +precision before +precision after *\n")
+        self.assertIn("calls in both runs took 1.38 times as long (+38.5 %, device time)", text)
 
     def test_gates(self):
         slow = self.trace("kernels", "a.aat", "1000"), self.trace("kernels", "b.aat", "1500")
@@ -88,14 +88,14 @@ class Diff(Case):
                          ("observed float32 (white_list)", "lowered float16 (white_list)", True))
         self.assertEqual((rows["512x512x512"]["calls_before"], rows["512x512x512"]["way_before"]), (None, None))
         self.assertRegex(self.diff(before, after), 
-                         r"signatures, 2 with another precision or reason; calls in both runs: -18.0 % time \(model, nothing was timed\)\n\Z")
+                         r"signatures, 2 with another precision or reason; ratio: time per call, after / before; calls in both runs took 0.82 times as long \(-18.0 %, model, nothing was timed\)\n\Z")
 
     def test_no_speed_of_an_emulated_run(self):
         names = self.trace("mixed"), self.trace("emulated_kernels")
         text = self.diff(*names)
         self.assertTrue(text.startswith(EMULATED + "\n"))
-        self.assertRegex(text, r"\nentry point +m x n x k +time \(model\) +then +ratio per call +calls ")
-        self.assertRegex(text, r"calls in both runs: [-+][\d.]+ % time \(model, nothing was timed\)\n\Z")
+        self.assertRegex(text, r"\nentry point +m x n x k +before \(model\) +after +ratio +calls before ")
+        self.assertRegex(text, r"calls in both runs took [\d.]+ times as long \([-+][\d.]+ %, model, nothing was timed\)\n\Z")
         self.assertNotRegex(text, r"\(kernels\)|\(host\)|device time")
         self.assertEqual({row["ratio"] for row in self.rows(*names).values()}, {None})
         self.assertEqual(list(self.rows(*names))[:3], ["1024x1024x1024", "512x512x512", "256x256x256"])  # by work

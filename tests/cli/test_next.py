@@ -82,14 +82,40 @@ class Next(Case):
             self.assertIn(f"--{name.removeprefix('AUTOAMP_').lower()} {value}", step["command"])
 
     def test_a_small_saving_is_no_advice(self):
-        for scenario, view in (("costs 4", "ops"), ("low", "reasons")):
+        """If nothing is to be gained, the errors are measured, and then shown."""
+        text = self.receipt("costs 4")
+        step = self.json("x.aat")["next"]
+        self.assertEqual((step["title"], step["saves_ns"]), ("keep these settings, and measure the errors", None))
+        self.assertIn(" --audit 0.02 -- ", step["command"])
+        self.assertEqual(self.shell(re.search(r"next: (.*)\n", text).group(1)).returncode, 0)
+        for scenario, view, word in (("audited 900", "audit", "max error"), ("low", "reasons", "already_low")):
             text = self.receipt(scenario)
             step = self.json("x.aat")["next"]
             self.assertIsNone(step["saves_ns"])
             self.assertEqual(step["command"], f"{self.root}/tools/autoamp report x.aat --report {view}")
             shown = self.shell(re.search(r"next: (.*)\n", text).group(1))
             self.assertEqual((shown.returncode, shown.stderr), (0, ""))
-            self.assertIn({"ops": "entry point", "reasons": "already_low"}[view], shown.stdout)
+            self.assertIn(word, shown.stdout)
+
+    def test_the_next_command_names_the_folder(self):
+        """A report is read from another folder than that of the run."""
+        os.mkdir(self.here / "elsewhere")
+        os.symlink(TRACED, self.here / "traced")
+        self.assertEqual(self.run_("-o", "x.aat", "--", "./traced", "costs", "4").returncode, 0)
+        result = subprocess.run([self.root / "tools/autoamp", "report", "../x.aat"], cwd=self.here / "elsewhere", capture_output=True,
+                                text=True, env=self.environment, check=True)
+        command = re.search(r"\nnext: (.*)\n", result.stdout).group(1)
+        self.assertTrue(command.startswith(f"cd {self.here} && {self.root}/tools/autoamp run "), command)
+        done = subprocess.run(command, shell=True, cwd=self.here / "elsewhere", env=self.environment)
+        self.assertEqual(done.returncode, 0)
+
+    def test_a_typed_option_is_replaced(self):
+        for typed in (["--level", "O0"], ["--level=O0"], ["-oy.aat", "--level", "O0"], ["--trace-file", "y.aat", "--level", "O0"]):
+            text = self.run_(*typed, "--force", "--", TRACED, "observed").stderr
+            command = re.search(r"next: .*? run (.*) -- ", text).group(1)
+            self.assertIn("--level O1", command)
+            self.assertNotIn("O0", command)
+            self.assertNotIn("y.aat", command)
 
     def test_the_best_time_is_never_longer_than_the_others(self):
         for scenario in ("mixed", "faults", "observed", "real", "turing", "convolutions", "costs 0", "costs 4", "kernels 1000"):

@@ -34,14 +34,17 @@ class Receipt(Case):
         text = self.receipt("--", TRACED, "mixed")
         self.assertTrue(text.startswith(EMULATED + "\n"))
         self.assertIn("lowered 1,000 of 3,000 fp32 products (99.3 % of their FLOP) to float16", text)
-        self.assertIn("kept 2,000: too_small 1,600, not_profitable 400", text)
+        self.assertIn("kept 2,000: too_small 1,600 (too little work: the fixed time of a conversion exceeds that of the product), not_profitable 400\n", text)
         self.assertIn("1 nonfinite_input", text)
         self.assertNotIn("1 init", text)
-        for name, word in (("report", "fp32 products"), ("next", "entry point")):
-            command = re.search(rf"\nautoamp: {name}: (.*)\n", text).group(1)
-            result = subprocess.run(command, shell=True, cwd=self.here, env=self.environment, capture_output=True, text=True)
-            self.assertEqual(result.returncode, 0, result.stderr)
-            self.assertIn(word, result.stdout)
+        # The three answers are those of the report: where the time goes, what was gained, what to do.
+        command = re.search(r"\nautoamp: report: (.*)\n", text).group(1)
+        result = subprocess.run(command, shell=True, cwd=self.here, env=self.environment, capture_output=True, text=True, check=True)
+        time = re.search(r"\nautoamp: time \(model\) in fp32 products: (\S+ \S+) \(lowered (\S+ \S+), kept (\S+ \S+)\)\n", text)
+        self.assertTrue(time, text)
+        self.assertRegex(result.stdout, r"time \(model\) .*\n  lowered to float16 +{1} .*\n  kept +{2} .*\n  all +{0} ".format(*map(re.escape, time.groups())))
+        for line in re.findall(r"\nautoamp: ((?:most time|advice): .*)", text):
+            self.assertIn("\n" + line + "\n", result.stdout)
 
     def test_says_that_scaler_events_were_not_recorded(self):
         self.assertIn("autoamp: scaling: scaler events were not recorded: the device cannot map host memory\n",
@@ -141,7 +144,7 @@ class Receipt(Case):
 
     def test_the_next_command_keeps_the_options(self):
         text = self.receipt("--trace", "off", "--level", "O0", "--", PLAIN)
-        self.assertRegex(text, r"next: .* run --device cuda --trace off --level O0 --trace summary -- ")
+        self.assertRegex(text, r"next: .* run --device cuda --level O0 --trace summary -- ")
 
     def test_quiet_and_other_ranks_say_nothing(self):
         self.assertEqual(self.receipt("--quiet", "--", TRACED), "")

@@ -42,6 +42,8 @@ void add(Account &account, const trace::RowInfo &row)
 	if (row.eligible && row.decision == "observed" && row.strategy != "fp32") {
 		account.wouldLower.add(row);
 		account.wouldLowerBy.insert(row.strategy);
+	} else if (row.eligible && row.decision == "observed") {
+		account.wouldKeep.add(row);
 	}
 }
 
@@ -90,7 +92,7 @@ Account add(const std::vector<trace::Trace> &runs)
 	Account account;
 	std::map<std::pair<std::string, std::string>, ReasonSum> reasons;
 	std::map<std::string, ScalerSum> scaler;
-	std::map<std::string, Sum> work;
+	std::map<std::pair<std::string, std::string>, Sum> work; // by op and shape
 	bool isAllOnCpu = true;
 	for (const auto &run : runs) {
 		for (const auto &row : run.rows) {
@@ -112,7 +114,7 @@ Account add(const std::vector<trace::Trace> &runs)
 			if (!row.eligible)
 				continue;
 			sum.eligible.add(row);
-			work[fmt::format("{} {}", row.op, shapeOf(row))].add(row);
+			work[{row.op, shapeOf(row)}].add(row);
 		}
 		for (const auto &total : run.scalerTotals) {
 			auto &sum = scaler[total.kind];
@@ -206,9 +208,8 @@ Account add(const std::vector<trace::Trace> &runs)
 		return rank(x) > rank(y);
 	});
 	for (const auto &[name, sum] : work)
-		account.heaviest.emplace_back(name, sum.timeNs(account.times));
-	std::stable_sort(account.heaviest.begin(), account.heaviest.end(),
-	                 [](auto &x, auto &y) { return x.second > y.second; });
+		account.heaviest.push_back({name.first, name.first + " " + name.second, sum.timeNs(account.times)});
+	std::stable_sort(account.heaviest.begin(), account.heaviest.end(), [](auto &x, auto &y) { return x.ns > y.ns; });
 	return account;
 }
 

@@ -63,15 +63,20 @@ struct ScalerSum {
 // A rule for a configuration file that keeps calls like this one in fp32.
 std::string ruleFor(const trace::RowInfo &row);
 
+struct Shape {
+	std::string op, name; // name: the op and the shape
+	double ns = 0;        // time of its calls
+};
+
 struct Account {
 	Sum all, eligible, lowered, kept, raised, fallback, observed;
 	Sum eligibleKept, eligibleRaised, eligibleObserved;
-	Sum wouldLower;                                       // observed calls that O1 would have lowered
-	std::set<std::string> loweredTo;                      // precisions of the lowered products
-	std::set<std::string> wouldLowerBy;                   // strategies that O1 would use
-	std::vector<ReasonSum> reasons;                       // sorted by time, longest first
-	Times times = Times::model;                           // host: all calls are those of a CPU BLAS
-	std::vector<std::pair<std::string, double>> heaviest; // fp32 products by op and shape, with their time
+	Sum wouldLower, wouldKeep;          // observed fp32 products, by the decision of O1
+	std::set<std::string> loweredTo;    // precisions of the lowered products
+	std::set<std::string> wouldLowerBy; // strategies that O1 would use
+	std::vector<ReasonSum> reasons;     // sorted by time, longest first
+	Times times = Times::model;         // host: all calls are those of a CPU BLAS
+	std::vector<Shape> heaviest;        // of the fp32 products, most time first
 	std::vector<ScalerSum> scaler;
 	uint64_t notes = 0;
 	std::string firstNote;

@@ -3,10 +3,11 @@
 #include "tools/autoamp/commands.h"
 #include "tools/autoamp/comparison.h"
 #include "tools/autoamp/diff_document.h"
-#include "tools/autoamp/escape.h"
+#include "tools/autoamp/ending.h"
 #include "tools/autoamp/traces.h"
 #include "tools/autoamp/views.h"
 
+#include <algorithm>
 #include <unistd.h>
 
 namespace autoamp::tool {
@@ -26,8 +27,11 @@ std::vector<std::string> heading(const Comparison &comparison)
 {
 	std::vector<std::string> lines;
 	const auto add = [&lines](const char *side, const std::string &place, const Runs &runs) {
-		lines.push_back(fmt::format("{}: {} ({}{})", side, quoted(here(place)), runs.front().program,
-		                            runs.size() > 1 ? ", " + count(runs.size()) + " processes" : ""));
+		auto line = fmt::format("{}: {} ({}{}", side, quoted(here(place)), runs.front().program,
+		                        runs.size() > 1 ? ", " + count(runs.size()) + " processes" : "");
+		const auto early = std::find_if(runs.begin(), runs.end(),
+		                                [](auto &run) { return run.ended != "exit" && run.ended != "exit 0"; });
+		lines.push_back(line + (early == runs.end() ? ")" : ", " + endingOf(*early) + ")"));
 	};
 	add("before", comparison.options.before, comparison.before);
 	add("after", comparison.options.after, comparison.after);
@@ -51,26 +55,23 @@ Sheet sheetOf(const Comparison &comparison)
 		                              .c_str());
 	};
 	const char *ratio = isModel ? "model_ratio" : "ratio";
-	const std::vector<Column> columns = {
-	    texts("entry point", "entry"),
-	    {"m x n x k", "shape", 'l',
-	     [](const Json &row) {
-		     return fmt::format("{}{} {}", row["transa"].get<std::string>(), row["transb"].get<std::string>(),
-		                        row["shape"].get<std::string>());
-	     }},
-	    time(isModel      ? "time (model)"
-	         : isMeasured ? "time (kernels)"
-	                      : "time (host)",
-	         "_before"),
-	    time("then", "_after"),
-	    {"ratio per call", ratio, 'r',
-	     [ratio](const Json &row) {
-		     return row[ratio].is_null() ? "-" : fmt::format("{:.2f}", row[ratio].get<double>());
-	     }},
-	    counts("calls", "calls_before"),
-	    counts("then", "calls_after"),
-	    texts("was", "way_before"),
-	    texts("is", "way_after")};
+	const std::vector<Column> columns = {texts("entry point", "entry"),
+	                                     shapes(),
+	                                     time(isModel      ? "before (model)"
+	                                          : isMeasured ? "before (kernels)"
+	                                                       : "before (host)",
+	                                          "_before"),
+	                                     time("after", "_after"),
+	                                     {"ratio", ratio, 'r',
+	                                      [ratio](const Json &row) {
+		                                      return row[ratio].is_null()
+		                                                 ? "-"
+		                                                 : fmt::format("{:.2f}", row[ratio].get<double>());
+	                                      }},
+	                                     counts("calls before", "calls_before"),
+	                                     counts("after", "calls_after"),
+	                                     texts("precision before", "way_before"),
+	                                     texts("precision after", "way_after")};
 	return Sheet::of(
 	    "signatures", "Calls of both runs by signature", comparison.pairs,
 	    [](const Pair &pair) { return toJson(pair); }, columns);
@@ -102,18 +103,23 @@ void writeText(const Comparison &comparison, const Sheet &sheet)
 {
 	if (comparison.isEmulated)
 		fmt::print("{}\n", emulatedLine);
+	const Terminal terminal(STDOUT_FILENO, comparison.options.colour);
 	for (const auto &line : heading(comparison))
-		fmt::print("{}\n", shown(line));
-	writeTable(stdout, Terminal(STDOUT_FILENO, comparison.options.colour), sheet);
+		fmt::print("{}\n", wrap(line, terminal.width, 2));
+	writeTable(stdout, terminal, sheet);
 	if (sheet.hidden > 0)
 		fmt::print("and {}\n", plural(sheet.hidden, "more row"));
-	fmt::print("{}, {} with another precision or reason", plural(comparison.pairs.size(), "signature"),
-	           count(comparison.changed));
+	auto end = fmt::format("{}, {} with another precision or reason", plural(comparison.pairs.size(), "signature"),
+	                       count(comparison.changed));
 	const double slower = comparison.isEmulated ? comparison.modelSlowerPercent : comparison.slowerPercent;
-	const char *source = comparison.isEmulated   ? "time (model, nothing was timed)"
+	const char *source = comparison.isEmulated   ? "model, nothing was timed"
 	                     : comparison.isMeasured ? "device time"
 	                                             : "host time";
-	fmt::print("{}\n", std::isnan(slower) ? "" : fmt::format("; calls in both runs: {:+.1f} % {}", slower, source));
+	if (!std::isnan(slower))
+		end += fmt::format("; ratio: time per call, after / before; calls in both runs took {:.2f} times as long "
+		                   "({:+.1f} %, {})",
+		                   1 + slower / 100, slower, source);
+	fmt::print("{}\n", wrap(end, terminal.width, 2));
 }
 
 // Ends the command if a demanded comparison fails or was not possible.

@@ -104,7 +104,9 @@ autoamp export --type sqlite|perfetto|chrome|csv|jsonl|parquet -o OUT [--force] 
             use three quarters of AUTOAMP_MEMORY), too_many (operands), stream_not_ready (another stream uses the copy),
             capture_unready (captured before it was proven), strict_scaling (AUTOAMP_SCALING=strict),
             same_operand (A and B share memory), not_profitable, recurrent, graph (cuDNN), no_filter
-            (the weight gradient of a convolution)
+            (the weight gradient of a convolution). CPU: many_rows (the conversion is a small part of the
+            product), sparse (the operand is a small part of its memory), shared_memory and pinned (others can
+            change it), no_watch (the kernel cannot watch memory), busy (another thread converts it)
   est       cost model: time of the calls unchanged ("est") and lowered ("est lowered")
   thread    a thread that begins after another one ended may share its line
   scaling   float16: rescale (a scale was changed), underflow (a sampled product, never

@@ -19,9 +19,10 @@ namespace {
 constexpr size_t mostTimelines = 8; // of single processes
 
 // exit 0 · pid 12 on vm · 2026-11-23T00:08:00Z · emulated device · level O1, dtype float16
-std::string about(const Json &runs, const trace::Trace &first)
+std::string about(const Json &runs, const Runs &traces, const Account &account)
 {
 	const auto &run = runs.front();
+	const auto &first = traces.front();
 	std::vector<std::string> parts;
 	if (runs.size() > 1)
 		parts.push_back(plural(runs.size(), "process", "processes") + ", the first: " + html(endingOf(first)));
@@ -43,6 +44,8 @@ std::string about(const Json &runs, const trace::Trace &first)
 	if (!run["rules"].empty())
 		settings.push_back(plural(run["rules"].size(), "rule"));
 	parts.push_back(fmt::format("{}", fmt::join(settings, ", ")));
+	if (const auto tf32 = whyTf32(traces); account.whatIf.empty() && !tf32.empty())
+		parts.back() += "; " + html(tf32);
 	return fmt::format("<p class=\"meta\">{}</p>\n", fmt::join(parts, " · "));
 }
 
@@ -138,7 +141,7 @@ std::string result(const Account &account, const Work &work)
 {
 	return "<section class=\"first\" id=\"result\" aria-labelledby=\"h-result\"><h2 class=\"vh\" "
 	       "id=\"h-result\">Result</h2>\n" +
-	       answers(account, work) + workChart(account, work) + "</section>\n";
+	       answers(account) + workChart(account, work) + "</section>\n";
 }
 
 } // namespace
@@ -175,7 +178,7 @@ void writeHtml(std::FILE *out, const Runs &runs, const Account &account, const L
 	           "{}</h1>\n{}{}{}</header>\n"
 	           "<main>\n{}</main>\n<footer>Made by autoamp {} from {}. This file contains all its data and makes no "
 	           "network request.</footer>{}",
-	           documentStart(title), html(program), about(ofRuns, runs.front()), notes(runs, account), contents(body),
+	           documentStart(title), html(program), about(ofRuns, runs, account), notes(runs, account), contents(body),
 	           body, AUTOAMP_VERSION,
 	           html(here(runs.front().path)) + (runs.size() > 1 ? fmt::format(" and {} more", runs.size() - 1) : ""),
 	           documentEnd());

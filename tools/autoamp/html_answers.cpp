@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
 
 namespace autoamp::tool::page {
 
@@ -66,30 +67,37 @@ std::string gainCard(const Account &account)
 	return body + "</div>\n";
 }
 
-std::string whereCard(const Work &work)
+std::string whereCard(const Account &account)
 {
-	const double all = sumOf(work.all.actual);
+	const auto timeOf = [&](const Sum &sum) { return sum.timeNs(account.times); };
+	const double all = timeOf(account.eligible);
 	if (!(all > 0))
 		return "<div class=\"answer\"><h2>Where does fp32 time go?</h2>\n<p class=\"big\">Unknown</p>\n"
 		       "<p>The traces contain no times.</p></div>\n";
-	double kept = 0;
-	std::vector<std::pair<double, std::string>> reasons;
-	for (const auto &[reason, ns] : work.kept) {
-		kept += ns;
-		reasons.emplace_back(ns, reason);
-	}
-	std::sort(reasons.rbegin(), reasons.rend());
-	auto body =
-	    fmt::format("<div class=\"answer\"><h2>Where does fp32 time go?</h2>\n<p class=\"big\">{} in {}</p>\n<ol>",
-	                html(share(sumOf(work.ops.front().actual), all)), work.ops.front().op);
-	for (size_t i = 0; i < work.heaviest.size() && i < mostShapes; i++)
-		body += fmt::format("<li><span>{}</span><span>{}</span></li>", work.heaviest[i].first,
-		                    html(share(work.heaviest[i].second, all)));
+	std::map<std::string, double> byOp;
+	for (const auto &shape : account.heaviest)
+		byOp[shape.op] += shape.ns;
+	const auto &op = *std::max_element(byOp.begin(), byOp.end(), [](auto &x, auto &y) { return x.second < y.second; });
+	auto body = fmt::format("<div class=\"answer\"><h2>Where does fp32 time go?</h2>\n<p class=\"big\">{} in "
+	                        "{}</p>\n<p>{}</p>\n<ol>",
+	                        html(share(op.second, all)), html(op.first), tag(headingOf(account.times)));
+	for (size_t i = 0; i < account.heaviest.size() && i < mostShapes; i++)
+		body += fmt::format("<li><span>{}</span><span>{}</span></li>", html(account.heaviest[i].name),
+		                    html(share(account.heaviest[i].ns, all)));
 	body += "</ol>\n";
-	if (kept > 0)
+	const ReasonSum *first = nullptr;
+	double kept = 0;
+	for (const auto &reason : account.reasons) {
+		if (!reason.isKept() || !(timeOf(reason.eligible) > 0))
+			continue;
+		kept += timeOf(reason.eligible);
+		if (!first || timeOf(reason.eligible) > timeOf(first->eligible))
+			first = &reason;
+	}
+	if (first)
 		body += fmt::format("<p>{} of the time is kept in fp32, mostly for the reason <code>{}</code> "
 		                    "(<a href=\"#reasons\">reasons</a>).</p>\n",
-		                    html(share(kept, all)), reasons.front().second);
+		                    html(share(kept, all)), html(first->reason));
 	else
 		body += "<p>No call is kept in fp32.</p>\n";
 	return body + "</div>\n";
@@ -158,11 +166,11 @@ std::string headline(const Account &account)
 	return isFaster(sum.gain()) ? fmt::format("{:.2f}× faster", sum.gain()) : "As fast as unchanged";
 }
 
-std::string answers(const Account &account, const Work &work)
+std::string answers(const Account &account)
 {
 	auto body = "<div class=\"answers\">\n" + gainCard(account);
 	if (account.eligible.calls > 0)
-		body += whereCard(work);
+		body += whereCard(account);
 	return body + nextCard(account.next) + "</div>\n";
 }
 

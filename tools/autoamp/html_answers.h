@@ -8,7 +8,7 @@
 
 namespace autoamp::tool::page {
 
-std::string answers(const Account &account, const Work &work);
+std::string answers(const Account &account);
 std::string workChart(const Account &account, const Work &work); // "" without times
 std::string headline(const Account &account);                    // plain text, for the title of the page
 

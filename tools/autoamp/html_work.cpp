@@ -46,9 +46,6 @@ void Work::add(const Json &row)
 	const auto op = plain(row, "op").empty() ? text(row, "entry") : text(row, "op");
 	byOp_[op].add(row, times, isMeasured);
 	all.add(row, times, isMeasured);
-	bySignature_[signature(row)] += times.actual;
-	if (const auto decision = plain(row, "decision"); decision == "kept" || decision == "fallback")
-		kept[text(row, "reason")] += times.actual;
 }
 
 void Work::finish()
@@ -58,8 +55,6 @@ void Work::finish()
 		ops.push_back(work);
 	}
 	std::stable_sort(ops.begin(), ops.end(), [](auto &x, auto &y) { return sumOf(x.actual) > sumOf(y.actual); });
-	heaviest.assign(bySignature_.begin(), bySignature_.end());
-	std::stable_sort(heaviest.begin(), heaviest.end(), [](auto &x, auto &y) { return x.second > y.second; });
 }
 
 } // namespace autoamp::tool::page

@@ -6,7 +6,6 @@
 
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace autoamp::tool::page {
@@ -32,16 +31,13 @@ struct OpWork {
 struct Work {
 	bool isMeasured;
 	OpWork all;
-	std::vector<OpWork> ops;                              // most time first
-	std::vector<std::pair<std::string, double>> heaviest; // signatures with their time, most first
-	std::map<std::string, double> kept;                   // time in fp32 by reason (escaped)
+	std::vector<OpWork> ops; // most time first
 	explicit Work(bool isMeasured) : isMeasured(isMeasured) {}
 	void add(const Json &row);
 	void finish();
 
 private:
 	std::map<std::string, OpWork> byOp_;
-	std::map<std::string, double> bySignature_;
 };
 
 } // namespace autoamp::tool::page

@@ -3,6 +3,7 @@
 #include "src/config/options.h"
 #include "src/policy/decision.h"
 #include "tools/autoamp/help.h"
+#include "tools/autoamp/text.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -74,14 +75,11 @@ std::string term(const std::string &name, const std::string &text)
 	return fmt::format(".TP\n.B {}\n{}\n", escaped(name), escaped(text));
 }
 
-// A text with its own lines. Only lines that are wider than a page are wrapped.
+// A text with its own lines, for terminals of 80 columns.
 std::string preformatted(const std::string &text)
 {
-	constexpr size_t width = 110;
-	std::string result = ".nf\n";
-	for (const auto &line : CLI::detail::split(text, '\n'))
-		result += line.size() > width ? ".fi\n" + escaped(line) + "\n.nf\n" : escaped(line) + "\n";
-	return result + ".fi\n";
+	constexpr size_t width = 72; // and the indentation of a page
+	return ".nf\n" + escaped(reflow(text, width)) + ".fi\n";
 }
 
 std::string optionTerms(const CommandFacts &command)

@@ -4,14 +4,18 @@
 #include "tools/autoamp/account.h"
 #include "tools/autoamp/commands.h"
 #include "tools/autoamp/text.h"
+#include "tools/autoamp/views.h"
 #include "tools/autoamp/whatif.h"
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <iterator>
 #include <optional>
 
 namespace autoamp::tool {
+
+namespace fs = std::filesystem;
 
 using policy::Reason;
 
@@ -23,33 +27,69 @@ std::string adviceOf(const NextStep &next)
 	return next.why.empty() ? text : text + ": " + next.why;
 }
 
+namespace {
+
+// Options of `run` for variables; the first name of each is printed.
+struct RunOption {
+	const char *variable, *name, *alias = "";
+};
+constexpr RunOption runOptions[] = {{"AUTOAMP_LEVEL", "--level"},
+                                    {"AUTOAMP_DTYPE", "--dtype"},
+                                    {"AUTOAMP_LISTS", "--lists"},
+                                    {"AUTOAMP_CUSTOM_WHITE_LIST", "--white"},
+                                    {"AUTOAMP_CONFIG", "--config"},
+                                    {"AUTOAMP_CUSTOM_BLACK_LIST", "--black"},
+                                    {"AUTOAMP_SCALING", "--scaling"},
+                                    {"AUTOAMP_STRATEGY", "--strategy"},
+                                    {"AUTOAMP_WEIGHTS", "--weights"},
+                                    {"AUTOAMP_TRACE", "--trace"},
+                                    {"AUTOAMP_AUDIT", "--audit"},
+                                    {"AUTOAMP_TRACE_FILE", "-o", "--trace-file"},
+                                    {"AUTOAMP_CAPTURE_RANGE", "--capture-range"},
+                                    {"AUTOAMP_DELAY", "--delay"},
+                                    {"AUTOAMP_DURATION", "--duration"}};
+
+const RunOption *optionOf(const std::string &variable)
+{
+	const auto *const found = std::find_if(std::begin(runOptions), std::end(runOptions),
+	                                       [&](auto &each) { return each.variable == variable; });
+	return found == std::end(runOptions) ? nullptr : found;
+}
+
+} // namespace
+
 Prefix prefixOf(const std::vector<Change> &changes)
 {
-	static constexpr std::pair<const char *, const char *> options[] = {{"AUTOAMP_LEVEL", "--level"},
-	                                                                    {"AUTOAMP_DTYPE", "--dtype"},
-	                                                                    {"AUTOAMP_LISTS", "--lists"},
-	                                                                    {"AUTOAMP_CUSTOM_WHITE_LIST", "--white"},
-	                                                                    {"AUTOAMP_CONFIG", "--config"},
-	                                                                    {"AUTOAMP_CUSTOM_BLACK_LIST", "--black"},
-	                                                                    {"AUTOAMP_SCALING", "--scaling"},
-	                                                                    {"AUTOAMP_STRATEGY", "--strategy"},
-	                                                                    {"AUTOAMP_WEIGHTS", "--weights"},
-	                                                                    {"AUTOAMP_TRACE", "--trace"},
-	                                                                    {"AUTOAMP_AUDIT", "--audit"},
-	                                                                    {"AUTOAMP_TRACE_FILE", "-o"},
-	                                                                    {"AUTOAMP_CAPTURE_RANGE", "--capture-range"},
-	                                                                    {"AUTOAMP_DELAY", "--delay"},
-	                                                                    {"AUTOAMP_DURATION", "--duration"}};
 	Prefix prefix;
-	for (const auto &[variable, value] : changes) {
-		const auto *option =
-		    std::find_if(std::begin(options), std::end(options), [&](auto &each) { return each.first == variable; });
-		if (option == std::end(options))
-			prefix.variables += fmt::format("{}={} ", variable, value.empty() ? "" : quoted(value));
+	for (const auto &[variable, value] : changes)
+		if (const auto *const option = optionOf(variable))
+			prefix.options += fmt::format(" {} {}", option->name, quoted(value));
 		else
-			prefix.options += fmt::format(" {} {}", option->second, quoted(value));
-	}
+			prefix.variables += fmt::format("{}={} ", variable, value.empty() ? "" : quoted(value));
 	return prefix;
+}
+
+std::vector<std::string> withoutOptions(const std::vector<std::string> &words, const std::vector<Change> &changes)
+{
+	std::vector<std::string> others;
+	for (size_t i = 0; i < words.size(); i++) {
+		const auto &word = words[i];
+		const auto isIt = [&](const std::string &name) { return !name.empty() && word == name; };
+		const auto hasValue = [&](const std::string &name) {
+			return !name.empty() && word.starts_with(name.starts_with("--") ? name + "=" : name);
+		};
+		const RunOption *found = nullptr;
+		for (const auto &change : changes)
+			if (const auto *const option = optionOf(change.variable);
+			    option &&
+			    (isIt(option->name) || isIt(option->alias) || hasValue(option->name) || hasValue(option->alias)))
+				found = option;
+		if (!found)
+			others.push_back(word);
+		else
+			i += isIt(found->name) || isIt(found->alias);
+	}
+	return others;
 }
 
 Again againFrom(const Runs &runs)
@@ -60,9 +100,15 @@ Again againFrom(const Runs &runs)
 	const std::string device = run.emulated                     ? " --device emulated"
 	                           : isOnCpu && run.devices.empty() ? " --device cpu"
 	                                                            : "";
+	// Relative paths among the words are relative to the folder of the run.
+	std::error_code ignored;
+	const bool isElsewhere = fs::is_directory(run.folder, ignored) && !fs::equivalent(run.folder, ".", ignored);
+	const std::string cd = isElsewhere ? fmt::format("cd {} && ", quoted(run.folder)) : "";
+	const bool isPath = invocation.find('/') != std::string::npos;
+	const std::string tool = isElsewhere && isPath ? fs::absolute(invocation, ignored).string() : invocation;
 	std::string command;
 	for (const auto &word : run.command)
-		command += " " + quoted(&word == &run.command.front() ? here(word) : word);
+		command += " " + quoted(&word == &run.command.front() && !isElsewhere ? here(word) : word);
 	if (command.empty())
 		command = " " + quoted(run.program);
 	std::vector<Change> settings;
@@ -70,14 +116,14 @@ Again againFrom(const Runs &runs)
 		if (((origin.starts_with("--") && origin != "--what-if") || origin.starts_with("environment")) &&
 		    !value.empty() && std::find(std::begin(ofThisRun), std::end(ofThisRun), name) == std::end(ofThisRun))
 			settings.push_back({name, value});
-	return [device, command, settings](const std::vector<Change> &changes) {
+	return [device, command, settings, cd, tool](const std::vector<Change> &changes) {
 		auto all = settings;
 		for (const auto &change : changes) {
 			std::erase_if(all, [&](auto &setting) { return setting.variable == change.variable; });
 			all.push_back(change);
 		}
 		const auto prefix = prefixOf(all);
-		return fmt::format("{}{} run{}{} --{}", prefix.variables, invocation, device, prefix.options, command);
+		return fmt::format("{}{}{} run{}{} --{}", cd, prefix.variables, tool, device, prefix.options, command);
 	};
 }
 
@@ -347,13 +393,18 @@ Choice checkWeights(const Facts &facts)
 	return {};
 }
 
+bool isAudited(const Facts &facts)
+{
+	const auto audit = facts.setting("audit");
+	return (!audit.empty() && audit != "0") || auditSum(facts.runs).all.audited > 0;
+}
+
 Choice measure(const Facts &facts)
 {
 	const auto &account = facts.account;
 	if (account.lowered.calls == 0 || account.gain.isMeasured())
 		return {};
-	const bool isAudited = !facts.setting("audit").empty() && facts.setting("audit") != "0";
-	if (account.times == Times::host && !isAudited)
+	if (account.times == Times::host && !isAudited(facts))
 		return step("measure the gain", "some lowered calls are also computed in fp32 and timed",
 		            facts.again({{"AUTOAMP_AUDIT", "0.02"}}));
 	if (account.times == Times::model && !account.isEmulated && !account.hasKernels)
@@ -377,15 +428,19 @@ Choice avoidLoss(const Facts &facts)
 	return step("run in fp32", why, facts.again({{"AUTOAMP_STRATEGY", "fp32"}}), lost, "measured");
 }
 
+// Nothing is left to gain: the errors remain to be known.
 Choice readMore(const Facts &facts)
 {
 	const auto &account = facts.account;
 	if (account.eligible.calls == 0)
 		return step("see the reasons", "there is no fp32 product to lower", facts.report + " --report reasons");
-	return step("keep these settings",
-	            fmt::format("no other setting saves {:.0f} % of the time{}", 100 * leastSaving,
-	                        account.isEmulated ? "; a run on a GPU measures it" : ""),
-	            facts.report + " --report ops");
+	const auto why = fmt::format("no other setting saves {:.0f} % of the time{}", 100 * leastSaving,
+	                             account.isEmulated ? "; a run on a GPU measures it" : "");
+	if (account.lowered.calls == 0)
+		return step("keep these settings", why, facts.report + " --report ops");
+	if (isAudited(facts))
+		return step("keep these settings", why, facts.report + " --report audit");
+	return step("keep these settings, and measure the errors", why, facts.again({{"AUTOAMP_AUDIT", "0.02"}}));
 }
 
 } // namespace

@@ -24,6 +24,8 @@ struct Prefix {
 	std::string variables, options;
 };
 Prefix prefixOf(const std::vector<Change> &changes);
+// The words of a `run` command without the options for the changed variables.
+std::vector<std::string> withoutOptions(const std::vector<std::string> &words, const std::vector<Change> &changes);
 
 // Prints the command that runs the program again with these changes.
 using Again = std::function<std::string(const std::vector<Change> &)>;

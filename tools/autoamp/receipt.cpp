@@ -117,28 +117,20 @@ Collected collect(const Outcome &outcome)
 	return collected;
 }
 
-// The command of this run, with more variables before it and more options.
-std::string commandAgain(const Outcome &outcome, const std::string &before, const std::string &options)
+// The command of this run with changed settings. A trace file without % exists now, and is kept.
+std::string commandAgain(const Outcome &outcome, std::vector<Change> changes)
 {
+	const bool isRenamed =
+	    std::any_of(changes.begin(), changes.end(), [](auto &each) { return each.variable == "AUTOAMP_TRACE_FILE"; });
+	if (!isRenamed && outcome.configuration.traceFile.find('%') == std::string::npos)
+		changes.push_back({"AUTOAMP_TRACE_FILE", "./%e.%p.aat"});
 	std::string command, typed;
 	for (const auto &word : outcome.command)
 		command += " " + quoted(word);
-	for (const auto &word : outcome.typed)
+	for (const auto &word : withoutOptions(outcome.typed, changes))
 		typed += " " + quoted(word);
-	return fmt::format("{}{} run{}{} --{}", before, invocation, typed, options, command); // a later option counts
-}
-
-// A trace file without % exists now, and is kept.
-Again againWith(const Outcome &outcome)
-{
-	return [&outcome](const std::vector<Change> &changes) {
-		const bool isRenamed = std::any_of(changes.begin(), changes.end(),
-		                                   [](auto &each) { return each.variable == "AUTOAMP_TRACE_FILE"; });
-		const bool exists = outcome.configuration.traceFile.find('%') == std::string::npos;
-		const auto prefix = prefixOf(changes);
-		return commandAgain(outcome, prefix.variables,
-		                    (exists && !isRenamed ? " -o ./%e.%p.aat" : "") + prefix.options);
-	};
+	const auto prefix = prefixOf(changes);
+	return fmt::format("{}{} run{}{} --{}", prefix.variables, invocation, typed, prefix.options, command);
 }
 
 // The cause if the traces contain no call. isUnseen: calls may have been made, and only their record is missing.
@@ -155,7 +147,9 @@ Absence explainAbsence(const Outcome &outcome, const Collected &collected, const
 	std::string command;
 	for (const auto &word : outcome.command)
 		command += " " + quoted(word);
-	const auto again = [&](const char *before, const char *options) { return commandAgain(outcome, before, options); };
+	const auto again = [&](const char *variable, const char *value) {
+		return commandAgain(outcome, {{variable, value}});
+	};
 	const auto doctor = fmt::format("{} doctor --{}", invocation, command);
 	const auto blas = outcome.isOnCpu ? blasOf(program) : "";
 	const bool isLinked = outcome.isOnCpu ? !blas.empty() : program.needs("libcublas") || program.needs("libcudnn");
@@ -188,26 +182,26 @@ Absence explainAbsence(const Outcome &outcome, const Collected &collected, const
 		std::string cause, next;
 		bool isUnseen = false;
 	} causes[] = {
-	    {!configuration.enabled, "AUTOAMP_ENABLED=0 disables autoamp", again("AUTOAMP_ENABLED=1 ", "")},
+	    {!configuration.enabled, "AUTOAMP_ENABLED=0 disables autoamp", again("AUTOAMP_ENABLED", "1")},
 	    {obstacle.has_value(), obstacle ? obstacle->cause : "", obstacle ? obstacle->next : ""},
 	    {!noCore.empty(),
 	     fmt::format("autoamp stayed off because {} cannot be loaded: {}", installation.core(), noCore), doctor},
 	    {failure == Failure::off, "autoamp stayed off in a process: " + problem, doctor},
 	    {configuration.trace == policy::TraceLevel::off,
-	     "AUTOAMP_TRACE=off; the settings decided which calls were lowered", again("", " --trace summary"), true},
+	     "AUTOAMP_TRACE=off; the settings decided which calls were lowered", again("AUTOAMP_TRACE", "summary"), true},
 	    {!noTrace.empty(), fmt::format("no trace can be written to {}: {}", shown(configuration.traceFile), noTrace),
-	     again("", " -o /tmp/%e.%p.aat"), true},
+	     again("AUTOAMP_TRACE_FILE", "/tmp/%e.%p.aat"), true},
 	    {failure == Failure::noTrace, "a process could not write its trace: " + problem,
-	     again("", " -o /tmp/%e.%p.aat"), true},
+	     again("AUTOAMP_TRACE_FILE", "/tmp/%e.%p.aat"), true},
 	    {!collected.unreadable.empty(),
 	     fmt::format("{}; it was truncated or overwritten while the program ran", shown(collected.unreadable)),
-	     again("", " -o /tmp/%e.%p.aat"), true},
-	    {hasLoss(account.loss), "the trace is incomplete: " + textOf(account.loss), again("", " -o /tmp/%e.%p.aat"),
-	     true},
+	     again("AUTOAMP_TRACE_FILE", "/tmp/%e.%p.aat"), true},
+	    {hasLoss(account.loss), "the trace is incomplete: " + textOf(account.loss),
+	     again("AUTOAMP_TRACE_FILE", "/tmp/%e.%p.aat"), true},
 	    {missing > 0,
 	     fmt::format("{} began a trace, but the trace is missing",
 	                 missing == 1 ? "a process" : plural(missing, "process", "processes")),
-	     again("", " -o /tmp/%e.%p.aat"), true},
+	     again("AUTOAMP_TRACE_FILE", "/tmp/%e.%p.aat"), true},
 	    {isInside, "the program ended inside its first call", doctor, true},
 	    {!outcome.isOnCpu && older != program.libraries.end(),
 	     fmt::format("{} is linked to {}; autoamp supports CUDA 12 and 13", shown(program.path),
@@ -216,11 +210,11 @@ Absence explainAbsence(const Outcome &outcome, const Collected &collected, const
 	    {!isOrdinaryEnd, "the program ended before its first call", doctor},
 	    {!isDlsymHooked,
 	     "the library was loaded, but nothing called " + called + " through it, and --no-hook misses what dlsym finds",
-	     again("AUTOAMP_HOOK_DLSYM=1 ", "")},
+	     again("AUTOAMP_HOOK_DLSYM", "1")},
 	    {opens && !isLinked,
 	     "the library was loaded but not called; the program contains a cuBLAS or cuDNN library name, and the calls of "
 	     "a plug-in that is opened with RTLD_DEEPBIND bypass a preloaded library",
-	     again("AUTOAMP_HOOK_DLSYM=got ", "")},
+	     again("AUTOAMP_HOOK_DLSYM", "got")},
 	    {outcome.isOnCpu && !isLinked,
 	     "the library was loaded but not called: the program does not link a shared BLAS. Its products may run in a "
 	     "static BLAS or in code of their own (Eigen, oneDNN), or a program was started without LD_PRELOAD" +
@@ -248,6 +242,13 @@ Absence explainAbsence(const Outcome &outcome, const Collected &collected, const
 	return {{row.cause, row.next}, row.isUnseen};
 }
 
+std::string meaningOf(const ReasonSum &reason)
+{
+	const auto meaning = reason.meaning();
+	return meaning.empty() ? "" : " (" + meaning + ")";
+}
+
+// "too_small 702", ... and the meaning of the first one, which takes most of the time.
 std::string reasonsIn(const Account &account, bool eligibleOnly)
 {
 	std::vector<std::string> words;
@@ -257,7 +258,8 @@ std::string reasonsIn(const Account &account, bool eligibleOnly)
 		if (reason.decision != "kept" || calls == 0)
 			continue;
 		if (words.size() < 3)
-			words.push_back(fmt::format("{} {}", reason.reason, count(calls)));
+			words.push_back(
+			    fmt::format("{} {}{}", reason.reason, count(calls), words.empty() ? meaningOf(reason) : ""));
 		else
 			more += calls;
 	}
@@ -266,7 +268,7 @@ std::string reasonsIn(const Account &account, bool eligibleOnly)
 	return fmt::format("{}", fmt::join(words, ", "));
 }
 
-// The text of the first note about a fallback for this reason.
+// The text of the first note about a fallback for this reason, or the meaning of the reason.
 std::string noteOf(const ReasonSum &reason, const Runs &runs)
 {
 	for (const auto &run : runs)
@@ -274,7 +276,7 @@ std::string noteOf(const ReasonSum &reason, const Runs &runs)
 			if (const auto *const row = run.row(note.row);
 			    row && row->decision == reason.decision && note.kind == reason.reason && !note.text.empty())
 				return ": " + note.text;
-	return {};
+	return meaningOf(reason);
 }
 
 std::string fallbackReasons(const Account &account, const Runs &runs)
@@ -321,20 +323,6 @@ const trace::RowInfo *onlyEntry(const Runs &runs)
 	return only;
 }
 
-// Measured times of the fp32 products on a CPU.
-std::string describeTimes(const Account &account)
-{
-	std::vector<std::string> parts;
-	const std::pair<const char *, const Sum &> sums[] = {{"lowered", account.lowered},
-	                                                     {"kept", account.eligibleKept},
-	                                                     {"fallback", account.fallback},
-	                                                     {"observed", account.eligibleObserved}};
-	for (const auto &[name, sum] : sums)
-		if (sum.calls > 0)
-			parts.push_back(fmt::format("{} {}", name, duration(sum.hostNs)));
-	return fmt::format("time in fp32 products: {} ({})", duration(account.eligible.hostNs), fmt::join(parts, ", "));
-}
-
 std::vector<std::string> linesOf(const Runs &runs, const Account &account, const Outcome &outcome)
 {
 	const auto *const board = outcome.board;
@@ -377,8 +365,9 @@ std::vector<std::string> linesOf(const Runs &runs, const Account &account, const
 		lines.push_back(std::move(line));
 	if (auto line = describeNotEmulated(account); !line.empty())
 		lines.push_back(std::move(line));
-	if (account.times == Times::host && account.eligible.calls > 0)
-		lines.push_back(describeTimes(account));
+	for (auto &line : {describeTime(account), describeShapes(account, 0)})
+		if (!line.empty())
+			lines.push_back(line);
 	if (auto gain = describeGain(account.gain, account.isEmulated); !gain.empty())
 		lines.push_back(std::move(gain));
 	for (auto &line : describeKept(account))
@@ -409,7 +398,8 @@ std::vector<std::string> linesOf(const Runs &runs, const Account &account, const
 	lines.push_back(fmt::format("{} in {}", plural(runs.size(), "trace"), places));
 	const auto report = fmt::format("{} report {}", invocation, places);
 	lines.push_back("report: " + report);
-	const auto next = chooseNext(runs, account, againWith(outcome), report);
+	const auto next = chooseNext(
+	    runs, account, [&](const std::vector<Change> &changes) { return commandAgain(outcome, changes); }, report);
 	lines.push_back("advice: " + adviceOf(next));
 	lines.push_back("next: " + next.command);
 	return lines;

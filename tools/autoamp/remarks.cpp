@@ -6,8 +6,73 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <set>
 
 namespace autoamp::tool {
+
+std::string describeTime(const Account &account)
+{
+	const auto time = [&](const Sum &sum) { return sum.timeNs(account.times); };
+	if (!(time(account.eligible) > 0))
+		return {};
+	std::vector<std::string> parts;
+	for (const auto &[name, sum] : {std::pair("lowered", &account.lowered),
+	                                {"raised", &account.eligibleRaised},
+	                                {"kept", &account.eligibleKept},
+	                                {"fallback", &account.fallback},
+	                                {"observed", &account.eligibleObserved}})
+		if (sum->calls > 0)
+			parts.push_back(fmt::format("{} {}", name, duration(time(*sum))));
+	return fmt::format("{} in fp32 products: {} ({})", headingOf(account.times), duration(time(account.eligible)),
+	                   fmt::join(parts, ", "));
+}
+
+std::string describeShapes(const Account &account, size_t width)
+{
+	constexpr size_t most = 3;
+	std::string text;
+	for (size_t i = 0; i < account.heaviest.size() && i < most && account.heaviest[i].ns > 0; i++) {
+		const auto &shape = account.heaviest[i];
+		const auto more = fmt::format("{}{} {}", i ? ", " : "most time: ", shape.name,
+		                              share(shape.ns, account.eligible.timeNs(account.times)));
+		if (i > 0 && width > 0 && widthOf(text + more) > width)
+			break;
+		text += more;
+	}
+	return text;
+}
+
+std::string whyTf32(const std::vector<const trace::Trace *> &runs)
+{
+	std::set<std::string> causes;
+	bool isPart = false; // other calls ran in the configured type
+	for (const auto *run : runs)
+		for (const auto &row : run->rows) {
+			if (row.calls == 0 || row.decision != policy::name(policy::Verdict::lowered))
+				continue;
+			const auto *const tf32 = op::name(op::Dtype::tf32);
+			if (row.dtypeCompute != tf32 || dtypeOf(*run) == tf32) {
+				isPart = true;
+				continue;
+			}
+			const auto reason = reasonOf(row.reason);
+			causes.insert(reason && policy::isShortage(*reason) ? "no memory for conversions (" + row.reason + ")"
+			              : reason == policy::Reason::rule      ? "a rule"
+			              : configOf(*run, "strategy") == tf32  ? "strategy tf32"
+			                                                    : "the cost model predicts it to be faster");
+		}
+	return causes.empty()
+	           ? ""
+	           : fmt::format("{} ran in TF32: {}", isPart ? "some calls" : "lowered calls", fmt::join(causes, "; "));
+}
+
+std::string whyTf32(const Runs &runs)
+{
+	std::vector<const trace::Trace *> all;
+	for (const auto &run : runs)
+		all.push_back(&run);
+	return whyTf32(all);
+}
 
 std::string describeNotEmulated(const Account &account)
 {

@@ -147,6 +147,10 @@ void writeText(const Request &request, const Runs &runs, const Account &account,
 		writeScaler(request, terminal, runs, account, lists);
 	else
 		writeList(request, terminal, account, listOf(request.view, lists));
+	if (request.view == "audit" && lists.audits.size() > 0)
+		fmt::print(
+		    "{}{}\n", request.gap(),
+		    wrap("errors are relative to the norm of the result; those of a row or column to its own norm", width, 2));
 	if (const auto launches = describeLaunches(account); isKernels && !launches.empty())
 		fmt::print("{}{}\n", request.gap(), wrap(launches, width, 10));
 	if (hasLoss(account.loss))

@@ -73,6 +73,16 @@ Column texts(const char *heading, const char *field)
 	return {heading, field, 'l', [field = std::string(field)](const Json &row) { return textOf(row[field]); }};
 }
 
+Column shapes()
+{
+	return {"m x n x k", "shape", 'l', [](const Json &row) {
+		        std::string text;
+		        for (const char *field : {"transa", "transb"})
+			        text += row[field].is_string() ? row[field].get<std::string>() : "";
+		        return text + (row["shape"].is_string() ? " " + row["shape"].get<std::string>() : "");
+	        }};
+}
+
 Column counts(const char *heading, const char *field)
 {
 	return column(heading, field, 'r', [](double number) { return count(static_cast<uint64_t>(number)); });

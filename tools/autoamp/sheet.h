@@ -31,6 +31,7 @@ struct Column {
 	std::function<std::string(const Json &)> show;
 };
 Column texts(const char *heading, const char *field);
+Column shapes(); // "TN 512x512x64": transposes and sizes
 Column counts(const char *heading, const char *field);
 Column amounts(const char *heading, const char *field);
 Column durations(const char *heading, const char *field);

@@ -97,31 +97,6 @@ std::string filesOf(const std::vector<const trace::Trace *> &runs)
 	return runs.size() > 3 ? fmt::format("{} and {} more", text, runs.size() - 3) : text;
 }
 
-// Causes of calls in TF32 although another type is configured; "": no such call.
-std::string whyTf32(const std::vector<const trace::Trace *> &runs)
-{
-	std::set<std::string> causes;
-	bool isPart = false; // other calls ran in the configured type
-	for (const auto *run : runs)
-		for (const auto &row : run->rows) {
-			if (row.calls == 0 || row.decision != policy::name(policy::Verdict::lowered))
-				continue;
-			const auto *const tf32 = op::name(op::Dtype::tf32);
-			if (row.dtypeCompute != tf32 || dtypeOf(*run) == tf32) {
-				isPart = true;
-				continue;
-			}
-			const auto reason = reasonOf(row.reason);
-			causes.insert(reason && policy::isShortage(*reason) ? "no memory for conversions (" + row.reason + ")"
-			              : reason == policy::Reason::rule      ? "a rule"
-			              : configOf(*run, "strategy") == tf32  ? "strategy tf32"
-			                                                    : "the cost model predicts it to be faster");
-		}
-	return causes.empty()
-	           ? ""
-	           : fmt::format("; {} ran in TF32: {}", isPart ? "some calls" : "lowered calls", fmt::join(causes, "; "));
-}
-
 // The program, its end, and the configurations.
 std::vector<std::string> heading(const Runs &runs, const Account &account, size_t width)
 {
@@ -144,7 +119,8 @@ std::vector<std::string> heading(const Runs &runs, const Account &account, size_
 	const auto groups = alike(runs, settingsOf);
 	for (size_t i = 0; i < groups.size() && i < most; i++) {
 		const auto &[settings, members] = groups[i];
-		const auto line = settings + (account.whatIf.empty() ? whyTf32(members) : "");
+		const auto tf32 = account.whatIf.empty() ? whyTf32(members) : "";
+		const auto line = settings + (tf32.empty() ? "" : "; " + tf32);
 		if (groups.size() == 1 && !settings.empty())
 			lines.push_back(line);
 		else if (groups.size() > 1)
@@ -155,7 +131,7 @@ std::vector<std::string> heading(const Runs &runs, const Account &account, size_
 	return lines;
 }
 
-std::string work(const Terminal &terminal, const Account &account, size_t width, bool isShort)
+std::string work(const Terminal &terminal, const Account &account, size_t width)
 {
 	Table table("lrrrrrr");
 	const auto time = [&](const Sum &sum) { return sum.timeNs(account.times); };
@@ -169,6 +145,7 @@ std::string work(const Terminal &terminal, const Account &account, size_t width,
 	table.add({"fp32 products", headingOf(account.times), "share", "calls", "share", "FLOP", "share"}, Style::bold);
 	add(fmt::format("  lowered to {}", fmt::join(account.loweredTo, "/")), account.lowered, Style::green);
 	add("  would be lowered", account.wouldLower, Style::green);
+	add("  would be kept", account.wouldKeep, Style::yellow);
 	add("  raised", account.eligibleRaised, Style::green);
 	add("  fallback", account.fallback, Style::red);
 	add("  kept", account.eligibleKept, Style::yellow);
@@ -181,16 +158,8 @@ std::string work(const Terminal &terminal, const Account &account, size_t width,
 	const uint64_t others = account.all.calls - account.eligible.calls - raised;
 	if (others > 0)
 		table.add({"other calls", "", "", count(others), "", "", ""});
-	auto text = table.print(terminal, width);
-	std::string most;
-	for (size_t i = 0; !isShort && i < account.heaviest.size() && i < 3 && account.heaviest[i].second > 0; i++) {
-		const auto &[what, ns] = account.heaviest[i];
-		const auto more = fmt::format("{}{} {}", i ? ", " : "most time: ", what, share(ns, time(account.eligible)));
-		if (i > 0 && width > 0 && widthOf(most + more) > width)
-			break; // whole entries only
-		most += more;
-	}
-	return most.empty() ? text : text + wrap(most, width, 2) + "\n";
+	const auto text = table.print(terminal, width), shapes = describeShapes(account, width);
+	return shapes.empty() ? text : text + wrap(shapes, width, 2) + "\n";
 }
 
 // Three times with the same source, and the measured time of the run if that source is the model.
@@ -202,7 +171,8 @@ std::string gainTable(const Terminal &terminal, const Gain &gain, bool isEmulate
 	table.add({"  program unchanged", duration(sum.asAskedNs), ratioText(1)});
 	table.add({"  this run", duration(sum.asRunNs), ratioText(sum.gain())},
 	          sum.gain() < 0.995 ? Style::red : Style::plain);
-	table.add({"  best strategy", duration(sum.bestNs), ratioText(sum.bestGain())});
+	table.add({gain.isMeasured() ? "  faster precision of each shape" : "  best strategy", duration(sum.bestNs),
+	           ratioText(sum.bestGain())});
 	if (!gain.isMeasured() && gain.asRunNs > 0)
 		table.add({"  this run, measured", duration(gain.asRunNs), ""});
 	auto text = table.print(terminal, width);
@@ -319,9 +289,8 @@ void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, co
 	// A short gain and cut lines make space for the reasons.
 	for (const auto &[isShort, isCut] : {std::pair(false, false), {true, false}, {true, true}}) {
 		const auto begin = withLines(top, width, isCut) + "\n" + gainOf(terminal, account, width, isShort) +
-		                   work(terminal, account, width, isCut);
-		const auto end =
-		    withLines(bottom, width, isCut) + withLines({"advice: " + adviceOf(account.next)}, width, isCut);
+		                   work(terminal, account, width);
+		const auto end = withLines(bottom, width, isCut) + withLines({"advice: " + adviceOf(account.next)}, width);
 		used = linesOf(begin) + linesOf(end) + rowsOf(next);
 		kept = whyKept(terminal, account, width, !width ? SIZE_MAX : summaryLines - std::min(summaryLines, used));
 		text = begin + kept + end + next;
@@ -339,12 +308,16 @@ void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, co
 void writeConfig(std::FILE *out, const Terminal &terminal, const Runs &runs)
 {
 	const auto groups = alike(runs, [&](const trace::Trace &run) {
+		const auto dtype = dtypeOf(run); // CPU calls have another default
 		Table table("lll");
-		table.add({"setting", "value", "from"}, Style::bold);
+		table.add({"setting", "from", "value"}, Style::bold);
 		for (const auto &[name, value, origin] : run.config)
-			table.add({configName(name), value.empty() ? "-" : value, origin});
+			table.add({configName(name), origin,
+			           value.empty()                                   ? "-"
+			           : configName(name) == "dtype" && value != dtype ? fmt::format("{} (CPU: {})", value, dtype)
+			                                                           : value});
 		for (const auto &[number, rule, origin] : run.rules)
-			table.add({"rule " + number, rule, origin});
+			table.add({"rule " + number, origin, rule});
 		return table.print(terminal, terminal.width);
 	});
 	if (std::any_of(runs.begin(), runs.end(), [](auto &run) { return run.emulated; }))
@@ -358,14 +331,15 @@ void writeReasons(std::FILE *out, const Terminal &terminal, const Sheet &reasons
 	for (const size_t number : reasons.order) {
 		const auto &reason = account.reasons[number];
 		const auto head = fmt::format("{}: {}", reason.decision, reason.reason.empty() ? "?" : reason.reason);
-		auto line = fmt::format("{:<24} {}, {}FLOP", head, plural(reason.calls, "call"),
-		                        amount(reason.flops) + (reason.flops >= 999.5 ? "" : " "));
-		if (reason.eligible.calls > 0)
-			line += fmt::format(", {} of the fp32 FLOP", share(reason.eligible.flops, account.eligible.flops));
+		auto line = fmt::format("{:<24} ", head);
 		if (const double time = reason.timeNs(account.times); time > 0) {
 			constexpr const char *sources[] = {"by the cost model", "in kernels", "on the CPU"}; // by Times
-			line += fmt::format(", {} {}", duration(time), sources[static_cast<int>(account.times)]);
+			line += fmt::format("{} {}, ", duration(time), sources[static_cast<int>(account.times)]);
 		}
+		line += fmt::format("{}, {}FLOP", plural(reason.calls, "call"),
+		                    amount(reason.flops) + (reason.flops >= 999.5 ? "" : " "));
+		if (reason.eligible.calls > 0)
+			line += fmt::format(", {} of the fp32 FLOP", share(reason.eligible.flops, account.eligible.flops));
 		const auto wrapped = wrap(line, terminal.width, 4);
 		const auto bold = std::min(head.size(), wrapped.find('\n'));
 		fmt::print(out, "{}{}\n", terminal.paint(Style::bold, wrapped.substr(0, bold)), wrapped.substr(bold));

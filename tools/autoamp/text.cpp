@@ -24,7 +24,7 @@ Terminal::Terminal(int file, Colour colour)
 	const char *noColour = value("NO_COLOR"), *columns = value("COLUMNS");
 	const bool isTerminal = ::isatty(file);
 	hasColour = colour == Colour::always || (colour == Colour::automatic && isTerminal && !(noColour && *noColour));
-	width = columns ? std::strtoul(columns, nullptr, 10) : 0;
+	width = columns && isTerminal ? std::strtoul(columns, nullptr, 10) : 0;
 	winsize size = {};
 	if (width == 0 && isTerminal)
 		width = ::ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;

@@ -18,7 +18,7 @@ struct Terminal {
 	std::string paint(Style style, const std::string &text) const;
 
 	bool hasColour;
-	size_t width; // 0: no limit (not a terminal, and COLUMNS is unset or invalid)
+	size_t width; // COLUMNS or that of the terminal; 0: no limit (not a terminal)
 };
 
 std::string count(uint64_t number);                                // 12,345

@@ -87,7 +87,7 @@ Json tensorCoresOf(trace::TensorCores known)
 }
 
 // The time of a call in fp32, of which only that of audited calls is known, relative to the actual time of all calls.
-const Column ratios = {"gain", "fp32_ns", 'r', [](const Json &row) {
+const Column ratios = {"gain (measured)", "fp32_ns", 'r', [](const Json &row) {
 	                       if (row["fp32_ns"].is_null() || row["host_ns"].is_null())
 		                       return std::string("-");
 	                       const double fp32Ns = row["fp32_ns"].get<double>() / row["audited"].get<double>();
@@ -151,6 +151,7 @@ Json toJson(size_t id, const trace::Trace &run)
 	        {"pid", run.pid},
 	        {"rank", isNumber ? Json(std::stoi(run.rank)) : orNull(run.rank)},
 	        {"command", run.command},
+	        {"folder", orNull(run.folder)},
 	        {"emulated", run.emulated},
 	        {"device", run.devices},
 	        {"compute_capability", capabilities},
@@ -268,22 +269,20 @@ Sheet opsSheet(std::vector<OpsRow> list, const Account &account)
 	for (const auto &place : list)
 		if (const double ns = asRunNs(*place.row, times); ns > 0)
 			whole += ns;
-	std::vector<Column> columns = {
-	    texts("entry point", "entry"),
-	    {"m x n x k", "shape", 'l',
-	     [word](const Json &row) { return word(row, "transa") + word(row, "transb") + " " + word(row, "shape"); }},
-	    durations(headingOf(times), "as_run_ns"),
-	    shares("share", "as_run_ns", whole),
-	    counts("calls", "calls"),
-	    {"decision", "decision", 'l',
-	     [word](const Json &row) {
-		     const auto reason = word(row, "reason");
-		     return word(row, "decision") + (reason.empty() ? "" : ": " + reason);
-	     }},
-	    {"types", "dtype_compute", 'l', [word](const Json &row) {
-		     const auto in = word(row, "dtype_in"), compute = word(row, "dtype_compute");
-		     return compute.empty() || compute == in ? in : in + " > " + compute;
-	     }}};
+	std::vector<Column> columns = {texts("entry point", "entry"),
+	                               shapes(),
+	                               durations(headingOf(times), "as_run_ns"),
+	                               shares("share", "as_run_ns", whole),
+	                               counts("calls", "calls"),
+	                               {"decision", "decision", 'l',
+	                                [word](const Json &row) {
+		                                const auto reason = word(row, "reason");
+		                                return word(row, "decision") + (reason.empty() ? "" : ": " + reason);
+	                                }},
+	                               {"types", "dtype_compute", 'l', [word](const Json &row) {
+		                                const auto in = word(row, "dtype_in"), compute = word(row, "dtype_compute");
+		                                return compute.empty() || compute == in ? in : in + " > " + compute;
+	                                }}};
 	if (times == Times::host)
 		columns.insert(columns.end(), {ratios, counts("audited", "audited")});
 	else

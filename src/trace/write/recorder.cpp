@@ -114,7 +114,7 @@ void Recorder::addArguments(const char *arguments, size_t size)
 bool Recorder::makeFile(const Options &options)
 {
 	struct Scratch { // too much for a small thread's stack
-		char pattern[4096], exe[4096], host[256], program[256], arguments[64 << 10];
+		char pattern[4096], exe[4096], folder[4096], host[256], program[256], arguments[64 << 10];
 	};
 	struct Pages {
 		Scratch *scratch = static_cast<Scratch *>(base::mapPages(sizeof(Scratch)));
@@ -157,6 +157,8 @@ bool Recorder::makeFile(const Options &options)
 	completeHeader(options);
 
 	properties_.add("run", "exe", scratch->exe, "");
+	if (getcwd(scratch->folder, sizeof scratch->folder))
+		properties_.add("run", "folder", scratch->folder, "");
 	properties_.add("run", "program", scratch->program, "");
 	properties_.add("run", "host", scratch->host, "");
 	if (*parts.rank)
