@@ -33,6 +33,10 @@ class Diff(Case):
         self.assertRegex(text, r"\nentry point +m x n x k +before \(kernels\) +after +ratio +calls before +after +precision before +precision after *\n")
         self.assertIn("calls in both runs took 1.38 times as long (+38.5 %, device time)", text)
 
+    def test_an_early_end(self):
+        """Fewer calls have another cause then."""
+        self.assertIn("after: killed.aat (traced, killed, died inside cublasSgemm_v2)\n", self.diff(self.trace("mixed"), self.trace("killed")))
+
     def test_gates(self):
         slow = self.trace("kernels", "a.aat", "1000"), self.trace("kernels", "b.aat", "1500")
         self.assertEqual(self.autoamp("diff", "--fail-if-slower", "40", *slow).returncode, 0)

@@ -169,6 +169,19 @@ class Html(Pages):
         self.assertIn(">measured, 24 of 300 lowered calls</span>", self.page_of(self.trace("cpu", None, "24")))
         self.assertRegex(self.page_of("cpu.aat"), r">1\.\d\d× faster</p>")
 
+    def test_where_the_time_goes_as_in_the_summary(self):
+        for name in (self.trace("signatures", None, "40"), self.trace("kernels", "k.aat", "1000"), self.trace("mixed"), self.trace("cpu", None, "24")):
+            summary = self.autoamp("report", name).stdout
+            shapes = re.findall(r"(\w+ \S+) ([\d.]+ %)", re.search(r"\nmost time: (.*)\n", summary).group(1))
+            card = self.page_of(name).partition("Where does fp32 time go?")[2].partition("</ol>")[0]
+            self.assertEqual([(shape, part.replace("\u202f", " ")) for shape, part in re.findall(r"<li><span>(.*?)</span><span>(.*?)</span>", card)], shapes)
+            source = re.search(r"fp32 products +(time \(\w+\)) ", summary).group(1)
+            self.assertIn(f">{source}</span>", card)
+
+    def test_the_reason_for_tf32(self):
+        self.assertIn("; some calls ran in TF32: the cost model predicts it to be faster", self.page_of(self.trace("costs", "tf32.aat", "5")))
+        self.assertNotIn("TF32", self.page_of(self.trace("mixed")))
+
     def test_hostile_texts_stay_texts(self):
         name = "a\"b'<img src=x onerror=alert(0)>.aat"
         program = self.here / "<b>\"'`x&lt;"

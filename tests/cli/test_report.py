@@ -197,6 +197,7 @@ class Table(Case):
         self.assertRegex(text, r"kept because.*\n +too_small")  # why not
         self.assertIn("scaling: 1 nonfinite_input, 1 rescale\n", text)  # the events of the scaler
         self.assertRegex(self.summary(self.trace("observed")), r"  this run +120 us +1.00x\n  best strategy +105 us +1.14x\n")
+        self.assertRegex(self.summary("observed.aat"), r"  would be lowered +30.0 us +25.0 % .*\n  would be kept +90.0 us +75.0 % .*\n  all +120 us ")
         self.assertIn("gain: none, no fp32 product", self.summary(self.trace("low")))
         text = self.summary(self.trace("kernels", "k.aat", "1000"))
         self.assertRegex(text, r"fp32 products +time \(kernels\)")

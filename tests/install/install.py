@@ -129,7 +129,7 @@ class Installed(unittest.TestCase):
 
     def test_links_of_the_pages(self):
         pages = self.root / "share/doc/autoamp"
-        for page in [pages / "README.md", *pages.glob("docs/*.md")]:
+        for page in [*pages.glob("*.md"), *pages.glob("docs/*.md"), *pages.glob("examples/**/*.md")]:
             body = re.sub(r"^```.*?^```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
             for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)\s]*)?\)", body):
                 self.assertTrue((page.parent / target).exists(), f"{page.name} links to {target}")

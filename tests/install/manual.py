@@ -64,7 +64,7 @@ class Pages(unittest.TestCase):
             self.assertEqual((done.returncode, done.stderr), (0, ""), path)
             text = re.sub(".\x08", "", done.stdout)  # letters that are printed twice are bold
             self.assertIn("\nSEE ALSO\n", text)
-            self.assertLessEqual(max(map(len, text.splitlines())), 120)
+            self.assertLessEqual(max(map(len, text.splitlines())), 80, path)
 
     def test_unknown_names(self):
         for arguments in (["help", "nothing"], ["help", "--format", "md", "run"], ["completion", "csh"], ["completion"]):

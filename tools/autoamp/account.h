@@ -76,7 +76,7 @@ struct Account {
 	std::set<std::string> wouldLowerBy; // strategies that O1 would use
 	std::vector<ReasonSum> reasons;     // sorted by time, longest first
 	Times times = Times::model;         // host: all calls are those of a CPU BLAS
-	std::vector<Shape> heaviest;        // of the fp32 products, most time first
+	std::vector<Shape> heaviest;        // fp32 products by shape, most time first
 	std::vector<ScalerSum> scaler;
 	uint64_t notes = 0;
 	std::string firstNote;
