@@ -5,7 +5,7 @@
 #     docker run -e AUTOAMP_DTYPE=bfloat16 ... IMAGE app ARGS...     # all variables of autoamp have effect
 #     docker run -e AUTOAMP_ENABLED=0 ... IMAGE app ARGS...          # the command runs without autoamp
 #
-# Exit status, standard streams and signals are those of the command. The traces have the host name of the container.
+# Exit status and signals are those of the command; the receipt follows its standard error. The traces have the host name of the container.
 set -eu
 if [ "${AUTOAMP_ENABLED:-1}" = 0 ]; then
     exec "$@"

@@ -1,4 +1,4 @@
-"""Evaluates 512 tokens with model.gguf, and compares the logits with stored ones.
+"""Evaluates 2048 tokens with model.gguf, and compares the logits with stored ones.
 
     python3 logits.py                  # stores them in reference.npy
     python3 logits.py TOLERANCE        # exit status 1 if their relative difference from reference.npy is larger
@@ -9,9 +9,9 @@ import llama_cpp
 import numpy as np
 
 # Without f16_kv, llama.cpp keeps its key-value cache in fp32.
-model = llama_cpp.Llama("model.gguf", n_ctx=512, n_batch=512, logits_all=True, f16_kv=False, verbose=False)
-model.eval([1] + [259 + 37 * i % 1789 for i in range(511)])
-logits = np.array(model.scores[:512])
+model = llama_cpp.Llama("model.gguf", n_ctx=2048, n_batch=2048, logits_all=True, f16_kv=False, verbose=False)
+model.eval([1] + [259 + 37 * i % 1789 for i in range(2047)])
+logits = np.array(model.scores[:2048])
 if len(sys.argv) == 1:
     np.save("reference.npy", logits)
 else:

@@ -6,7 +6,7 @@
 import gguf
 import numpy as np
 
-WIDTH, FORWARD, HEADS, LAYERS, VOCABULARY, CONTEXT = 1024, 2816, 16, 4, 2048, 512
+WIDTH, FORWARD, HEADS, LAYERS, VOCABULARY, CONTEXT = 1024, 2816, 16, 4, 2048, 2048
 SHARPNESS = 2  # of the attention
 
 random = np.random.default_rng(1)

@@ -1,12 +1,12 @@
 // Regions in C++: the program itself selects the precision of its parts.
 //
-//     export CPATH=$CUDA_HOME/include LIBRARY_PATH=$CUDA_HOME/lib64
-//     g++ regions.cpp -o regions $(pkg-config --cflags autoamp) -lcublas -lcudart
+//     export CPATH=$CUDA_HOME/include LIBRARY_PATH=$CUDA_HOME/lib64:$CUDA_HOME/lib    # CUDA_HOME: the CUDA toolkit
+//     g++ regions.cpp -o regions $(pkg-config --cflags autoamp) -lcublas -lcudart     # in a build: -I../../inject
 //     autoamp run --strategy cast -o regions.aat -- ./regions # without a GPU: add --device emulated
 //     autoamp report --by region regions.aat
 //
-// `--strategy cast` also lowers products that are too small to gain, such as these. Without autoamp in the process, the
-// regions have no effect, and both products run in fp32.
+// `--strategy cast` lowers the product of the region to bfloat16, whatever it gains. Without autoamp in the process,
+// the regions have no effect, and both products run in fp32.
 #include <autoamp.h>
 
 #include <cublas_v2.h>

@@ -35,4 +35,6 @@ for step in range(60):
     scaler.update()
     if rank == 0 and step % 20 == 19:
         print(f"step {step:2}  loss {loss.item():.4f}  scale {scaler.get_scale():g}", flush=True)
+torch.distributed.barrier()
+del model, optimizer, outputs, loss  # else PyTorch can abort: its reducer must not outlive the process group
 torch.distributed.destroy_process_group()

@@ -54,6 +54,19 @@ class Bisect(Case):
         self.assertTrue(self.passes_under("rules.toml", *words))
         self.assertEqual(self.autoamp("check", "rules.toml").returncode, 0)
 
+    def test_kept_calls_are_as_in_the_unchanged_program(self):
+        """Raising a call for which the program allows TF32 would make it slower."""
+        words = ["19", "tf32", *map(str, range(32, 40)), "fail=37"]
+        result = self.bisect(TOLERANCE, *words, options=["-o", "rules.toml", "--dtype", "bfloat16"])
+        self.assertEqual(self.sizes(result), [(1, 37)])
+        self.assertIn('precision = "tf32"', (self.here / "rules.toml").read_text())
+        self.autoamp("run", "--device", "emulated", "--quiet", "--config", "rules.toml", "-o", "x.aat", "--", TOLERANCE, *words)
+        rows = {row["m"]: row for row in json.loads(self.autoamp("report", "--format", "json", "x.aat").stdout)["ops"]}
+        self.assertEqual([(rows[m]["decision"], rows[m]["dtype_compute"]) for m in (19, 36, 37)],
+                         [("lowered", "bfloat16"), ("lowered", "bfloat16"), ("kept", "tf32")])
+        result = self.bisect(TOLERANCE, *words, "fail=19+37", options=["--by", "caller", "--dtype", "bfloat16"])
+        self.assertIn('precision = "float32"', result.stdout)  # not all of its calls allow TF32
+
     def test_two_products(self):
         words = [*map(str, range(17, 27)), "fail=18", "fail=25"]
         result = self.bisect(TOLERANCE, *words, options=["-o", "rules.toml"])
@@ -77,7 +90,7 @@ class Bisect(Case):
 
     def test_a_program_that_passes(self):
         result = self.bisect(TOLERANCE, "17", "18", options=["-o", "rules.toml"])
-        self.assertEqual(result.stdout, "nothing to bisect: the check passes with all calls lowered\n")
+        self.assertEqual(result.stdout, "nothing to bisect: the check passes with every call lowered that the settings lower\n")
         self.assertEqual(self.runs(result), [(0, "passes")])
         self.assertEqual(os.listdir(self.here), [])
 
@@ -236,7 +249,7 @@ class Bisect(Case):
         self.assertEqual(self.sizes(self.bisect(*words, options=["-o", "rules.toml"])), [(1, 23)])
 
     def test_a_damaged_state(self):
-        for text in ("", "{}", '{"schema": "autoamp.bisect/1"}', "[1", '{"schema": "autoamp.bisect/2", "key": "", "items": [], "runs": []}'):
+        for text in ("", "{}", '{"schema": "autoamp.bisect/2"}', "[1", '{"schema": "autoamp.bisect/3", "key": "", "items": [], "runs": []}'):
             (self.here / "state").write_text(text)
             self.refused(self.bisect(TOLERANCE, "17", status=2, options=["--state", "state"]), 2, "state is not a state of autoamp bisect")
             self.assertEqual((self.here / "state").read_text(), text)

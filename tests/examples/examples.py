@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 examples, tree, toolkit = (pathlib.Path(each).resolve() for each in sys.argv[1:4])
@@ -114,7 +115,7 @@ class Examples(unittest.TestCase):
     def test_mpi(self):
         if not shutil.which("mpirun"):
             self.skipTest("mpirun is not installed")
-        result = self.run_(examples / "mpi/job.sh", "2", self.program)
+        result = self.run_(examples / "mpi/job.sh", "2", self.program, TRACES="traces")
         self.assertEqual(sorted(path.name for path in (self.here / "traces").iterdir()), ["0.aat", "1.aat"])
         self.assertEqual(result.stderr.count("autoamp: lowered "), 1, result.stderr)  # rank 0 only
         self.assertRegex(result.stdout, r"(?m)\bcalls\b.*\brank$|^ *rank\b.*\bcalls\b")
@@ -133,17 +134,25 @@ class Examples(unittest.TestCase):
         return f"{stand_in.parent}:{self.environment['PATH']}"
 
     def test_torchrun_job(self):
-        result = self.run_(examples / "torchrun/job.sh", "2", self.program, PATH=self.launcher())
+        result = self.run_(examples / "torchrun/job.sh", "2", self.program, PATH=self.launcher(), TRACES="traces")
         self.assertEqual(sorted(path.name for path in (self.here / "traces").iterdir()), ["0.aat", "1.aat"])
         self.assertIn("lowered 2 of 4 ", result.stderr)
         self.assertIn("2 processes", result.stdout)
+
+    def test_a_second_job_has_its_own_traces(self):
+        path = self.launcher()
+        for job in range(2):
+            result = self.run_(examples / "torchrun/job.sh", "2", self.program, PATH=path)
+            self.assertIn("2 processes", result.stdout)
+            time.sleep(1)
+        self.assertEqual(len(list((self.here / "traces").iterdir())), 2)
 
     def test_torchrun(self):
         script = examples / "torchrun/ddp.py"
         compile(script.read_text(), script, "exec")
         if not importlib.util.find_spec("torch") or not shutil.which("torchrun", path=inherited["PATH"]):
             self.skipTest("PyTorch is not installed: ddp.py was compiled, and job.sh ran with a stand-in for torchrun")
-        said = self.run_(examples / "torchrun/job.sh", "2", script, DEVICE="cpu", CUDA_VISIBLE_DEVICES="").stdout
+        said = self.run_(examples / "torchrun/job.sh", "2", script, DEVICE="cpu", CUDA_VISIBLE_DEVICES="", TRACES="traces").stdout
         losses = [float(loss) for loss in re.findall(r"loss (\S+)  scale", said)]
         self.assertLess(losses[-1], losses[0], said)
         self.assertEqual(sorted(path.name for path in (self.here / "traces").iterdir()), ["0.aat", "1.aat"])
@@ -175,15 +184,19 @@ class Examples(unittest.TestCase):
     def test_gate(self):
         gate = examples / "ci/gate.sh"
         self.run_("autoamp", "run", "--device", "emulated", "--audit", "1", "-o", "baseline.aat", "--", self.program)
-        rounded = self.run_(gate, "baseline.aat", self.program, status=1)  # the region asks for bfloat16
+        rounded = self.run_(gate, "baseline.aat", self.program, status=1, MAX_ERROR="1e-3")  # the region asks for bfloat16
         self.assertRegex(rounded.stderr, r"autoamp: diff: error [12]\.\d+e-03, more than 0\.001\n")
         self.assertIn("Gate `--fail-if-error 1e-3`: failed", rounded.stdout.replace("0.001", "1e-3"))
         other = self.run_(gate, "baseline.aat", self.program, AUTOAMP_STRATEGY="auto", MAX_ERROR="5e-3")  # one of two calls differs
         self.assertIn(r"| kept float32 \(region_disabled\), lowered bfloat16 \(white_list\) "
                       r"| kept float32 \(region_disabled\), lowered tf32 \(white_list\) |", other.stdout)
         self.run_(gate, "baseline.aat", self.program, MAX_ERROR="5e-3")
-        self.run_(gate, "missing.aat", self.program, MAX_ERROR="5e-3", status=2)
-        self.run_(gate, "baseline.aat", "sh", "-c", "exit 9", status=9)
+        self.run_(gate, "baseline.aat", self.program)
+        missing = self.run_(gate, "missing.aat", "touch", "started", status=2)
+        self.assertEqual((missing.stderr.count("\n"), "no baseline missing.aat" in missing.stderr), (1, True))
+        self.assertFalse((self.here / "started").exists())
+        failed = self.run_(gate, "baseline.aat", "sh", "-c", "exit 1", status=1)
+        self.assertIn("gate.sh: the program failed with status 1; nothing was compared\n", failed.stderr)
 
     def test_usage(self):
         for script in ("mpi/job.sh", "torchrun/job.sh", "ci/gate.sh"):

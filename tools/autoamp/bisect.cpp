@@ -27,14 +27,15 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char *stateSchema = "autoamp.bisect/1";
+constexpr const char *stateSchema = "autoamp.bisect/2";
 constexpr int mostRounds = 4;              // runs that search for calls which no earlier run made
 constexpr uintmax_t leastSpace = 1u << 20; // for the trace of a run
 
 // Calls that one rule keeps.
 struct Item {
-	std::string rule; // conditions in TOML; they identify the item
-	std::string name; // for people
+	std::string rule;      // conditions in TOML; they identify the item
+	std::string name;      // for people
+	std::string precision; // that leaves the calls as they are: "tf32" if all of them ask for it, otherwise "float32"
 	std::string reasons;
 	uint64_t calls = 0;
 	double flops = 0;
@@ -68,7 +69,8 @@ std::string toToml(const policy::Table &table)
 
 std::optional<Item> itemOf(const trace::RowInfo &row, const std::string &by)
 {
-	Item item = {{}, {}, row.reason, row.calls, row.flops()};
+	const std::string asked = row.dtypeAsked == op::name(op::Dtype::tf32) ? row.dtypeAsked : "float32";
+	Item item = {{}, {}, asked, row.reason, row.calls, row.flops()};
 	if (by == "signature") {
 		auto entry = row.entry;
 		if (entry.ends_with("_64")) // the name without it matches both
@@ -136,7 +138,8 @@ public:
 	{
 		if (!fails(kept(false), 0)) {
 			fmt::print("nothing to bisect: the check passes{}\n",
-			           items_.empty() ? ", but no call was lowered" : " with all calls lowered");
+			           items_.empty() ? ", but no call was lowered"
+			                          : " with every call lowered that the settings lower");
 			if (!options_.out.empty()) // an older result does not belong to this search
 				::unlink(options_.out.c_str());
 			forget();
@@ -312,8 +315,8 @@ private:
 			if (state.at("key") != key_)
 				return;
 			for (const auto &item : state.at("items"))
-				items_.push_back(
-				    {item.at("rule"), item.at("name"), item.at("reasons"), item.at("calls"), item.at("flops")});
+				items_.push_back({item.at("rule"), item.at("name"), item.at("precision"), item.at("reasons"),
+				                  item.at("calls"), item.at("flops")});
 			for (const auto &run : state.at("runs"))
 				answers_.push_back({run.at("kept"), run.at("fails"), true});
 			for (const auto &answer : answers_)
@@ -333,6 +336,7 @@ private:
 		for (const auto &item : items_)
 			items.push_back({{"rule", item.rule},
 			                 {"name", item.name},
+			                 {"precision", item.precision},
 			                 {"reasons", item.reasons},
 			                 {"calls", item.calls},
 			                 {"flops", item.flops}});
@@ -361,7 +365,7 @@ private:
 		std::string text = top_;
 		for (size_t i = 0; i < kept.size(); i++)
 			if (kept[i] == '1')
-				text += "\n[[rule]]\n" + items_[i].rule + "precision = \"float32\"\n";
+				text += "\n[[rule]]\n" + items_[i].rule + "precision = " + policy::quoted(items_[i].precision) + "\n";
 		text += rules_;
 		if (text.size() > policy::mostBytes)
 			fail(Status::wrong, "{} need more rules than a configuration file can have; try --by caller or region",
@@ -403,8 +407,11 @@ private:
 		for (const auto &process : gather({trace}, {}, status))
 			for (const auto &row : process.rows)
 				if (const auto item = itemOf(row, options_.by); item && row.calls > 0 && row.decision == "lowered") {
-					auto &known = found.try_emplace(item->rule, Item{item->rule, item->name, {}, 0, 0}).first->second;
+					const Item empty = {item->rule, item->name, item->precision, {}, 0, 0};
+					auto &known = found.try_emplace(item->rule, empty).first->second;
 					known.calls += item->calls, known.flops += item->flops;
+					if (known.precision != item->precision)
+						known.precision = "float32";
 					if ((", " + known.reasons + ",").find(", " + item->reasons + ",") == std::string::npos)
 						known.reasons += (known.reasons.empty() ? "" : ", ") + item->reasons;
 				}
@@ -500,8 +507,9 @@ private:
 		size_t count = 0;
 		for (size_t i = 0; i < sets.size(); i++)
 			for (const size_t item : sets[i]) {
-				const auto &[rule, name, reasons, calls, flops] = items_[item];
-				table.add({std::to_string(i + 1), shown(name), tool::count(calls), amount(flops), reasons});
+				const auto &each = items_[item];
+				table.add({std::to_string(i + 1), shown(each.name), tool::count(each.calls), amount(each.flops),
+				           each.reasons});
 				count++;
 			}
 		const Terminal terminal(STDOUT_FILENO, options_.run.colour);

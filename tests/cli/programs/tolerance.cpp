@@ -1,6 +1,7 @@
 // tolerance WORD...: a program with a tolerance. It does not depend on autoamp. In order:
 //   SIZE          multiply two square matrices with cublasSgemm
 //   SIZE?OTHER    if the product of SIZE was exact, multiply matrices of OTHER
+//   tf32          allow TF32 from now on; only an error above that of TF32 counts then
 //   region=NAME   open a region for the next products; region= closes it
 //   fail=S+S-S... fail if the products of all these sizes are inexact, and exact after a minus
 //   fail          fail
@@ -23,8 +24,9 @@
 namespace {
 
 std::map<int, bool> inexact; // by size
+bool allowsTf32 = false;
 
-// Rounding to 16 bits causes a relative error of about 3e-4, fp32 less than 1e-6.
+// Rounding to float16 or TF32 causes a relative error of about 3e-4, to bfloat16 2e-3, fp32 less than 1e-6.
 bool isInexact(int size)
 {
 	const auto count = static_cast<size_t>(size) * static_cast<size_t>(size), bytes = count * sizeof(float);
@@ -37,6 +39,7 @@ bool isInexact(int size)
 	static cublasHandle_t handle = nullptr;
 	if ((!handle && cublasCreate(&handle)) || cudaMalloc(reinterpret_cast<void **>(&a), 3 * bytes) ||
 	    cudaMemcpy(a, host.data(), 3 * bytes, cudaMemcpyHostToDevice) ||
+	    cublasSetMathMode(handle, allowsTf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH) ||
 	    cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, size, size, size, &one, a, size, a + count, size, &zero,
 	                a + 2 * count, size) ||
 	    cudaMemcpy(&host[2 * count], a + 2 * count, bytes, cudaMemcpyDeviceToHost) || cudaFree(a))
@@ -51,7 +54,7 @@ bool isInexact(int size)
 			const double difference = host[2 * count + i + j * n] - sum;
 			error += difference * difference, norm += sum * sum;
 		}
-	return std::sqrt(error / norm) > 1e-5;
+	return std::sqrt(error / norm) > (allowsTf32 ? 1e-3 : 1e-5);
 }
 
 bool isHarmful(const char *sizes)
@@ -74,6 +77,8 @@ int main(int count, char **words)
 		int size = 0, other = 0;
 		if (word == "fail") {
 			hasFailed = true;
+		} else if (word == "tf32") {
+			allowsTf32 = true;
 		} else if (word.starts_with("fail=")) {
 			hasFailed |= isHarmful(words[i] + 5);
 		} else if (word == "region=") {
