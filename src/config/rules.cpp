@@ -260,9 +260,9 @@ std::string whyNever(const Rule &rule)
 	    std::all_of(rule.entries.begin(), rule.entries.end(), [](uint64_t word) { return !word; }))
 		return is(Matcher::entry, (rule.asks(Matcher::op) ? "matches no entry point of a product with that op"
 		                                                  : "matches no entry point of a product") +
-		                              onDevice);
+		                              onDevice + rule.hint);
 	if (rule.asks(Matcher::op) && !(rule.ops & products))
-		return is(Matcher::op, "reaches no product that autoamp intercepts" + onDevice);
+		return is(Matcher::op, "reaches no product that autoamp intercepts" + onDevice + rule.hint);
 	if (rule.asked[static_cast<size_t>(Matcher::caller)].find('/') != std::string::npos)
 		return is(Matcher::caller, "contains a folder; only file names are compared");
 	const std::string &thread = rule.asked[static_cast<size_t>(Matcher::thread)];
@@ -382,9 +382,13 @@ std::string Rules::add(const Table &from, Lists lists, std::span<const char *con
 			rule.entries.resize((entries.size() + 63) / 64);
 			for (size_t entry = 0; entry < entries.size(); ++entry)
 				rule.entries[entry / 64] |= uint64_t{matchesEntry(setting.value, entries[entry])} << entry % 64;
+			if (std::none_of(rule.entries.begin(), rule.entries.end(), [](uint64_t word) { return word; }))
+				rule.hint = nearestHint(setting.value, entries, "");
 			break;
 		case Matcher::op:
 			rule.ops = opsLike(setting.value, lists);
+			if (!rule.ops)
+				rule.hint = nearestHint(setting.value, opsOf(lists), "");
 			break;
 		case Matcher::region:
 			if (!place(regionPatterns, mostRegions, setting.value, rule.region))

@@ -66,6 +66,7 @@ struct Rule {
 	op::Dtype precision = op::Dtype::none; // none: the rule does not decide it
 	std::optional<Weights> weights;        // as typed; empty: the rule does not decide it
 	std::string place;                     // file:line:column
+	std::string hint;                      // "; did you mean cublasSgemm?" for a name that does not exist
 
 	bool asks(Matcher matcher) const { return !asked[static_cast<size_t>(matcher)].empty(); }
 	bool matches(const op::Op &op, const Where &where) const;

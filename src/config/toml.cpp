@@ -225,8 +225,16 @@ Document parseToml(const ConfigFile &file)
 	toml::parse_result result = toml::parse(file.text);
 	if (!result) {
 		toml::source_position begin = result.error().source().begin;
-		const std::string quotes = Reader::missingQuotes(file.text, begin);
-		reader.fail(reader.at(begin), quotes.empty() ? shown(result.error().description(), 300) : quotes);
+		const std::string_view error = result.error().description();
+		const auto isAbout = [&](std::string_view what) { return error.find(what) != error.npos; };
+		std::string cause;
+		if (isAbout("redefine"))
+			cause = "a second value of the same name in this table";
+		else if (isAbout("parsing string") && isAbout("control characters"))
+			cause = "a text without its closing quote";
+		else
+			cause = Reader::missingQuotes(file.text, begin);
+		reader.fail(reader.at(begin), cause.empty() ? shown(error, 300) : cause);
 		return std::move(reader.document);
 	}
 	toml::table &top = result.table();

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import unittest
 
-from case import TRACED, Case
+from case import PROGRAMS, TRACED, Case
 
 INJECT = pathlib.Path(os.environ["BUILD"]) / "inject"
 
@@ -108,6 +108,22 @@ class Next(Case):
         self.assertTrue(command.startswith(f"cd {self.here} && {self.root}/tools/autoamp run "), command)
         done = subprocess.run(command, shell=True, cwd=self.here / "elsewhere", env=self.environment)
         self.assertEqual(done.returncode, 0)
+
+    def test_a_file_without_its_rules_keeps_its_settings(self):
+        """Otherwise the run has another precision than the one that saves time."""
+        (self.here / "rules.toml").write_text('dtype = "bfloat16"\n[[rule]]\nprecision = "float32"\n')
+        tolerance = [os.environ["AUTOAMP"], "run", "--device", "emulated", "-o", "x.aat", "--force"]
+        for config, title in ((["--config", "rules.toml"], "run without the rules of"), ([], "change the rules of")):
+            if not config:
+                (self.here / ".config/autoamp").mkdir(parents=True)
+                os.rename(self.here / "rules.toml", self.here / ".config/autoamp/autoamp.toml")
+            subprocess.run([*tolerance, "--quiet", *config, "--", PROGRAMS / "tolerance", "tf32", "768"], cwd=self.here, env=self.environment, check=True)
+            step = self.json("x.aat")["next"]
+            self.assertTrue(step["title"].startswith(title), step)
+            again = self.shell(step["command"].replace(f"{self.root}/tools/autoamp", os.environ["AUTOAMP"]))
+            self.assertEqual(again.returncode, 0, again.stderr)
+            if config:
+                self.assertIn("to bfloat16", again.stderr)
 
     def test_a_typed_option_is_replaced(self):
         for typed in (["--level", "O0"], ["--level=O0"], ["-oy.aat", "--level", "O0"], ["--trace-file", "y.aat", "--level", "O0"]):

@@ -429,6 +429,8 @@ TEST_CASE("an error of a file contains its place")
 	    {"dtype = fp16", "f.toml:1:9: a text needs quotes: dtype = \"fp16\""},
 	    {"level = \"O1\"\n[[rule]]\nentry = cublasS* # all\nprecision = \"float32\"",
 	     "f.toml:3:9: a text needs quotes: entry = \"cublasS*\""},
+	    {"[[rule]]\nk = 64\nk = 128", "f.toml:3:5: a second value of the same name in this table"},
+	    {"dtype = \"bfloat16\nlevel = \"O1\"", "f.toml:1:18: a text without its closing quote"},
 	    {"custom_black_list = [mm]", "f.toml:1:22: a text needs quotes: [\"mm\"]"},
 	    {"custom_black_list = [mm, conv2d]", "f.toml:1:22: a text needs quotes: [\"mm\"]"},
 	    {"custom_black_list = [\"mm\", conv2d]", "f.toml:1:28: a text needs quotes: [\"conv2d\"]"},

@@ -96,8 +96,9 @@ autoamp export --type sqlite|perfetto|chrome|csv|jsonl|parquet -o OUT [--force] 
   model     time of the calls in the precision that ran, estimated by the cost model; "kernels" if
             it was measured, conversions included. Times of emulated runs have no meaning
   time      CPU BLAS: measured time of the calls, conversions included
-  gain      CPU BLAS: time in fp32 relative to the actual time; both are means of audited calls
-            (AUTOAMP_AUDIT), multiplied by the number of calls
+  gain      time of the unchanged program relative to that of the run. Both are estimates of the cost model, or,
+            for a CPU BLAS with AUTOAMP_AUDIT, measured: the time in fp32 is the mean of the audited calls of a
+            signature, multiplied by its calls
   weights   conversions of operands that kept copies replaced (AUTOAMP_WEIGHTS), and why others ran:
             weights_off (the settings keep no copies), too_small (less than 1 MiB; CPU: 256 KiB), batched,
             unproven (not yet unchanged often enough), changes (changed too often), memory_budget (copies
@@ -133,7 +134,8 @@ constexpr const char *weights =
     R"(AUTOAMP_WEIGHTS, weights in a rule or a region, or --weights keeps the 16-bit copy of an operand that does not change.
 
   CUDA calls
-    off      convert at each call (the default)
+    auto     off for CUDA calls, watched for calls of a CPU BLAS (the default)
+    off      convert at each call
     checked  compare one of 64 lines of each column with the copy before each product, and convert again if they
              differ. A change of most elements or of a large block is found before the product. A change of one
              element can be found up to 63 products of its copy late; each captured graph has its own copies
@@ -141,7 +143,7 @@ constexpr const char *weights =
              product can use old values. A broken promise is reported, and repaired at the next call
   calls of a CPU BLAS
     off      convert at each call
-    watched  the kernel reports each write to a weight: always exact (the default)
+    watched  the kernel reports each write to a weight: always exact
     frozen   you promise that the weights do not change; nothing is compared
 
 An operand of a CUDA call needs at least 1 MiB of fp32 and four conversions in a row without a change. Copies use at

@@ -208,6 +208,14 @@ std::string forTerminal(const std::string &text)
 	return reflow(text, terminal.width ? std::min(terminal.width, usualWidth) : usualWidth);
 }
 
+// CLI11 would write the internal names of arguments.
+struct Formatter : CLI::Formatter {
+	std::string make_usage(const CLI::App *app, std::string name) const override
+	{
+		return app->get_parent() ? "Usage: " + usageOf(*app) + "\n" : CLI::Formatter::make_usage(app, name);
+	}
+};
+
 struct CommandLine {
 	CLI::App app{
 	    "autoamp runs the fp32 matrix products and convolutions of unmodified CUDA programs in lower precision.",
@@ -228,6 +236,7 @@ struct CommandLine {
 
 	CommandLine()
 	{
+		app.formatter(std::make_shared<Formatter>());
 		app.set_version_flag("--version", "autoamp " AUTOAMP_VERSION);
 		app.add_option_function<std::string>("--preload-path", printPreloadPath,
 		                                     "Print the path of the library for LD_PRELOAD: for CUDA libraries (cuda) "
@@ -492,7 +501,8 @@ struct CommandLine {
 	{
 		const auto known = topics();
 		if (!topic.empty() && std::find(known.begin(), known.end(), topic) == known.end())
-			fail(Status::wrong, "unknown topic '{}'; topics: {}", topic, fmt::join(known, ", "));
+			fail(Status::wrong, "unknown topic '{}'{}", topic,
+			     nearest(topic, known, fmt::format("; topics: {}", fmt::join(known, ", ")).c_str()));
 		if (helpFormat == "md" && !topic.empty())
 			fail(Status::wrong, "help: --format md takes no topic");
 		if (helpFormat == "md")

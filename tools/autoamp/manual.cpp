@@ -37,6 +37,7 @@ OptionFacts factsOf(const CLI::Option &option, const Choices &choices)
 	facts.choices = known == choices.end() ? wordsOf(type) : known->second;
 	facts.help = option.get_description();
 	facts.isRequired = option.get_required();
+	facts.isRepeated = option.get_items_expected_max() > 1;
 	if (option.get_items_expected_max() == 0)
 		return facts;
 	facts.value = type.substr(0, type.find(':'));
@@ -85,8 +86,11 @@ std::string preformatted(const std::string &text)
 std::string optionTerms(const CommandFacts &command)
 {
 	std::string text;
-	for (const auto &option : command.options)
-		text += term(option.usage(), option.help + ".");
+	for (const auto &option : command.options) {
+		const auto words = fmt::format("{}", fmt::join(option.choices, ", "));
+		const bool isSaid = words.empty() || option.help.find(words) != std::string::npos;
+		text += term(option.usage(), option.help + (isSaid ? "." : ". Values: " + words + "."));
+	}
 	return text;
 }
 
@@ -94,8 +98,7 @@ std::string seeAlso(const std::string &self, const std::vector<CommandFacts> &co
 {
 	std::vector<std::string> pages = {"autoamp(1)"};
 	for (const auto &command : commands)
-		if (command.name != "help")
-			pages.push_back(fmt::format("autoamp\\-{}(1)", command.name));
+		pages.push_back(fmt::format("autoamp\\-{}(1)", command.name));
 	for (const auto *topic : helpTopics)
 		pages.push_back(fmt::format("autoamp\\-{}(7)", topic));
 	const auto own = std::find_if(pages.begin(), pages.end(),
@@ -200,23 +203,36 @@ std::string CommandFacts::usage() const
 {
 	std::string text = "autoamp " + name + " [OPTIONS]";
 	for (const auto &option : options)
-		if (option.names.empty())
-			text += option.isRequired ? " " + option.value : " [" + option.value + "]";
-		else if (option.isRequired)
+		if (option.names.empty()) {
+			const auto value = option.value + (option.isRepeated ? "..." : "");
+			text += option.isRequired ? " " + value : " [" + value + "]";
+		} else if (option.isRequired) {
 			text += " " + option.names.back() + " " + option.value;
-	return text + (takesProgram ? " -- APP ARGS..." : "");
+		}
+	return text + (needsProgram ? " -- APP ARGS..." : takesProgram ? " [-- APP ARGS...]" : "");
+}
+
+static CommandFacts factsOf(const CLI::App &command, const Choices &choices)
+{
+	const bool takesProgram = command.get_prefix_command();
+	CommandFacts facts = {command.get_name(), command.get_description(), takesProgram,
+	                      takesProgram && command.get_name() != "doctor"};
+	for (const auto *option : command.get_options([](const CLI::Option *) { return true; }))
+		facts.options.push_back(factsOf(*option, choices));
+	return facts;
 }
 
 std::vector<CommandFacts> describe(const CLI::App &app, const Choices &choices)
 {
 	std::vector<CommandFacts> commands;
-	for (const auto *command : app.get_subcommands([](const CLI::App *) { return true; })) {
-		auto &facts = commands.emplace_back(
-		    CommandFacts{command->get_name(), command->get_description(), command->get_prefix_command(), {}});
-		for (const auto *option : command->get_options([](const CLI::Option *) { return true; }))
-			facts.options.push_back(factsOf(*option, choices));
-	}
+	for (const auto *command : app.get_subcommands([](const CLI::App *) { return true; }))
+		commands.push_back(factsOf(*command, choices));
 	return commands;
+}
+
+std::string usageOf(const CLI::App &command)
+{
+	return factsOf(command, {}).usage();
 }
 
 std::string manualPage(const std::string &page, const std::vector<CommandFacts> &commands)
@@ -235,7 +251,7 @@ std::string manualPage(const std::string &page, const std::vector<CommandFacts> 
 std::string optionPage(const std::vector<CommandFacts> &commands)
 {
 	std::string text =
-	    "# Options\n\nThis page lists the options of every command. `autoamp help --format md` prints it.\n";
+	    "# Options\n\nUse this page to find the options of a command. `autoamp help --format md` prints it.\n";
 	for (const auto &command : commands) {
 		text += fmt::format("\n## `autoamp {}`\n\n{}.\n\n    {}\n\n| option | values | effect |\n|---|---|---|\n",
 		                    command.name, command.help, command.usage());

@@ -18,7 +18,7 @@ struct OptionFacts {
 	std::string value;                // name of the value: FILE; empty: a flag
 	std::vector<std::string> choices; // the accepted values, if they are words
 	std::string help;
-	bool isRequired = false;
+	bool isRequired = false, isRepeated = false;
 
 	bool isFile() const;
 	std::string usage() const; // "-o, --out FILE"
@@ -27,7 +27,8 @@ struct OptionFacts {
 struct CommandFacts {
 	std::string name, help;
 	bool takesProgram = false; // APP and its arguments come last
-	std::vector<OptionFacts> options;
+	bool needsProgram = false;
+	std::vector<OptionFacts> options = {};
 
 	std::string usage() const; // "autoamp check [OPTIONS] FILE"
 };
@@ -39,6 +40,9 @@ std::vector<CommandFacts> describe(const CLI::App &app, const Choices &choices);
 
 extern const char *const shells[3];
 std::string completion(const std::string &shell, const std::vector<CommandFacts> &commands);
+
+// "autoamp check [OPTIONS] FILE"
+std::string usageOf(const CLI::App &command);
 
 // A page of `man`: autoamp, autoamp-COMMAND or autoamp-TOPIC of `autoamp help`. Empty: no such page.
 std::string manualPage(const std::string &page, const std::vector<CommandFacts> &commands);

@@ -286,11 +286,23 @@ Choice chooseStrategy(const Facts &facts)
 Choice dropRule(const Facts &facts)
 {
 	const auto &saving = facts.saving(Cause::rule);
-	if (facts.setting("config").empty() || !facts.isLarge(saving.ns))
+	const auto &run = facts.runs.front();
+	const auto config = facts.setting("config");
+	if ((config.empty() && run.rules.empty()) || !facts.isLarge(saving.ns))
 		return {};
-	return step("run without the rules of " + here(facts.setting("config")),
-	            fmt::format("for {}, another precision than that of a rule is faster", plural(saving.calls, "call")),
-	            facts.again({{"AUTOAMP_CONFIG", ""}}), saving.ns, "model");
+	const auto why =
+	    fmt::format("for {}, another precision than that of a rule is faster", plural(saving.calls, "call"));
+	if (config.empty()) {                     // a file of the user's folder, which only the user can change
+		auto file = run.rules.front().origin; // FILE:LINE:COLUMN
+		for (int i = 0; i < 2; i++)
+			file = file.substr(0, file.rfind(':'));
+		return step("change the rules of " + here(file), why, facts.report + " --report ops", saving.ns, "model");
+	}
+	std::vector<Change> changes = {{"AUTOAMP_CONFIG", ""}};
+	for (const auto &[name, value, origin] : run.config) // the other settings of the file stay
+		if (origin.starts_with(config + ":"))
+			changes.push_back({name, value});
+	return step("run without the rules of " + here(config), why, facts.again(changes), saving.ns, "model");
 }
 
 // Settings that allow calls to be lowered which were kept, or failed to be lowered.

@@ -96,7 +96,8 @@ Runs gather(const std::vector<std::string> &places, const policy::Options &confi
 			                     shown(place), shown(here(tail))));
 		const auto found = isFolder ? tracesIn(place) : trace::family(place);
 		if (isFolder && found.empty())
-			fail(Status::wrong, "{}: no trace (*.aat) in this folder", place);
+			fail(Status::wrong, "{}: no trace (*.aat) in this folder; record one with {} run -- APP", place,
+			     invocation);
 		std::for_each(found.begin(), found.end(), take);
 		if (!isFolder)
 			take(place); // if it is missing, opening it reports the error
