@@ -201,6 +201,7 @@ public:
 					*given[i] = &scalars_[i];
 				}
 		}
+		kept_.setCaptured(call.isCaptured);
 		if (mayKeep(call) && isOneProduct(op_) && doOverlap()) {
 			// With one of them kept and the other one converted, a product could mix two contents.
 			for (WeightUse &weight : call.weights)
@@ -329,7 +330,7 @@ private:
 			places_.a = placeOperand(0, a);
 			places_.b = placeOperand(1, b);
 			places_.keptRecords = next;
-			if (kept_.isUsed())
+			if (kept_.needsRecords())
 				next += aligned(kernels::recordCount(shape) * sizeof(kernels::KeptRecord));
 			places_.records = places_.sums = next;
 			if (engine_->key.precision == op::Dtype::float16) {

@@ -26,6 +26,10 @@ public:
 	// on except the contents. bytes: size of the converted operand. Enqueues nothing except the clearing of a new copy.
 	void choose(LoweredCall &call, int operand, const void *source, uint64_t layout, int64_t elements, size_t bytes);
 
+	// The call reserves the records of prepare(). Captured ones do in all modes: graphs hold their memory, so that
+	// otherwise the precision of a later call near AUTOAMP_MEMORY would depend on the mode.
+	void setCaptured(bool isCaptured) { isCaptured_ = isCaptured; }
+	bool needsRecords() const { return isUsed() || isCaptured_; }
 	// The kernels for kept operands run.
 	bool isUsed() const { return uses_[0].weight || uses_[1].weight || isPaired_; }
 	// Drops what needs memory and makes or uses no copy. False: there was nothing.
@@ -55,7 +59,7 @@ private:
 
 	Use uses_[kernels::operands];
 	LoweredCall *call_ = nullptr;
-	bool isLaunched_ = false;
+	bool isLaunched_ = false, isCaptured_ = false;
 	bool isPaired_ = false; // captured: cast and settle run with and without a copy, so that graphs have the same nodes
 };
 

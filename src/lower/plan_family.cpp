@@ -38,6 +38,7 @@ Outcome PlanFamily::prepare(LoweredCall &call)
 	const bool isRaised = key_.precision == op::Dtype::float32;
 	if (plan_->status)
 		return decline(isRaised ? Reason::unsupported : Reason::no_fp32_output, plan_->what, plan_->status);
+	kept_.setCaptured(call.isCaptured);
 	if (mayKeep(call) && filter() >= 0)
 		chooseKept(call);
 	place(0);
@@ -101,8 +102,8 @@ void PlanFamily::place(cuda::Address base)
 	};
 	places_.first = takeOperand(0);
 	places_.second = takeOperand(1);
-	places_.keptRecords =
-	    take(kept_.isUsed() ? aligned(kernels::recordCount(tensors()) * sizeof(kernels::KeptRecord)) : 0);
+	places_.keptRecords = take(
+	    isCast_ && kept_.needsRecords() ? aligned(kernels::recordCount(tensors()) * sizeof(kernels::KeptRecord)) : 0);
 	if (isCast_ && key_.precision == op::Dtype::float16)
 		places_.records = take(aligned(kernels::recordCount(tensors()) * sizeof(kernels::CastRecord)));
 	places_.result = take(isDirect() ? 0 : plan_->result.bytes);

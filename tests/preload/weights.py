@@ -174,6 +174,17 @@ class Same:
             self.assertEqual(weights_of(checked.rows())["made"], 1)
             self.assertEqual(reasons_of(checked.rows())["memory_budget"], 3)
 
+    def test_memory_of_many_graphs(self):
+        """At the limit, all calls of twelve graphs have memory, or the last one has none, with copies or without."""
+        runner.store_self_tests()
+        for memory, fallbacks in ((self.least - 1, 1), (self.least, 0)):
+            results = [run(PROGRAM, "many_graphs", **self.way.variables, WEIGHTS=mode, MEMORY=str(memory)) for mode in ("off", "checked", "frozen")]
+            for result in results:
+                self.assertFine(result)
+                self.assertEqual((result.bits(), decisions(result)), (results[0].bits(), decisions(results[0])))
+                self.assertEqual(sum(row["calls"] for row in result.rows() if row["decision"] == "fallback"), fallbacks)
+            self.assertGreater(weights_of(results[1].rows())["made"], 1)
+
     def test_memory_of_freed_weights(self):
         """The second weight is used after the first one was freed. With 1100K, its conversion takes the memory of the copy,
         which the device releases some calls later."""
@@ -195,16 +206,18 @@ class Same:
 
 class SameHalf(Same, Test):
     way = CAST_HALF
+    least = 8712192  # for test_memory_of_many_graphs
 
 
 class SameBfloat16(Same, Test):
     way = CAST_BFLOAT16
+    least = 7609344
 
     def test_memory_of_observations(self):
-        """The memory is just enough for a call that is not observed, and for a captured one without records."""
+        """The memory is just enough for a call that is not observed, and for a captured one."""
         runner.store_self_tests()
         for case, least, reasons in (("one_by_one", 604928, {"unproven": 16}),
-                                     ("many_captured", 595968, {"unproven": 16, "capture_unready": 4})):
+                                     ("many_captured", 597760, {"unproven": 16, "memory_budget": 4})):
             with self.subTest(case):
                 short, off, checked = (run(PROGRAM, case, **self.way.variables, WEIGHTS=mode, MEMORY=str(memory))
                                        for memory, mode in ((least - 1, "off"), (least, "off"), (least, "checked")))

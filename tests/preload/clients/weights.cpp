@@ -1148,6 +1148,26 @@ void manyCaptured(int number, Line &line)
 	bits.put(*products[0]);
 }
 
+// A weight in many graphs, which exist at the same time.
+void manyGraphs(int number, Line &line)
+{
+	Session session;
+	const Workspace workspace(session);
+	Bits bits(line);
+	Weight weight(depthOf(number), widthOf(number), 17, Data::gaussians);
+	Product product(weight, {}, 120, Data::gaussians);
+	for (int call = 0; call < proving; call++)
+		product.run(session);
+	std::vector<std::unique_ptr<Graph>> graphs;
+	for (int i = 0; i < 12; i++)
+		graphs.push_back(std::make_unique<Graph>(session.stream, [&] { product.enqueue(session); }));
+	for (const auto &graph : graphs) {
+		graph->replay(session.stream);
+		bits.add(product);
+	}
+	bits.put(product);
+}
+
 // The memory of the first weight is freed before the second one is used.
 void oneByOne(int number, Line &line)
 {
@@ -1407,6 +1427,7 @@ std::vector<Case> allCases()
 	add("one_by_one", oneByOne);
 	add("shortage", shortage);
 	add("shared_in_turn", sharedInTurn);
+	add("many_graphs", manyGraphs);
 	for (uint64_t seed = 1; seed <= 6; seed++)
 		cases.push_back({"fuzz." + std::to_string(seed), [seed](Line &line) { fuzz(seed, line); }});
 	return cases;
