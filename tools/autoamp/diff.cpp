@@ -6,6 +6,7 @@
 #include "tools/autoamp/ending.h"
 #include "tools/autoamp/traces.h"
 #include "tools/autoamp/views.h"
+#include "tools/autoamp/whatif.h"
 
 #include <algorithm>
 #include <unistd.h>
@@ -140,15 +141,17 @@ void check(const Comparison &comparison)
 
 } // namespace
 
-Status diff(const DiffOptions &options, const policy::Options &configuration)
+Status diff(const DiffOptions &options, const policy::Options &configuration, std::span<const char *const> entries)
 {
 	if (options.all && options.format != "md" && options.format != "html")
 		fail(Status::wrong, "diff: --all applies to --format md and html; the other formats print all signatures");
 	Status status = Status::done;
-	const Runs before = gather({options.before}, configuration, status),
-	           after = gather({options.after}, configuration, status);
+	Runs before = gather({options.before}, configuration, status),
+	     after = gather({options.after}, configuration, status);
 	if (before.empty() || after.empty())
 		return Status::wrong;
+	for (auto *const runs : {&before, &after})
+		findBest(*runs, entries); // a call without its kept copy counts with a conversion, as in a report
 	const Comparison comparison(options, before, after);
 	auto sheet = sheetOf(comparison);
 	sheet.select(options.selection);

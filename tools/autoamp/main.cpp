@@ -598,7 +598,7 @@ int carryOut(CommandLine &line, const std::vector<std::string> &application)
 	} else if (status == Status::done && command->get_name() == "explain") {
 		explain(line.request, entries);
 	} else if (status == Status::done && command->get_name() == "diff") {
-		status = diff(line.diff, parsed.options);
+		status = diff(line.diff, parsed.options, entries);
 	} else if (status == Status::done && command->get_name() == "export") {
 		status = exportTraces(line.exporting, parsed.options);
 	} else if (status == Status::done) {
