@@ -6,9 +6,8 @@
 #include "inject/libraries.h"
 #include "inject/object.h"
 #include "inject/originals.h"
+#include "inject/references.h"
 #include "inject/start.h"
-
-#include <sys/mman.h>
 
 namespace autoamp::front {
 
@@ -23,16 +22,6 @@ unsigned neededVersion(const Object &object, const Library &library)
 	return needed;
 }
 
-bool isReadOnly(const dl_phdr_info &info, uintptr_t page)
-{
-	for (int i = 0; i < info.dlpi_phnum; i++)
-		if (const auto &part = info.dlpi_phdr[i]; part.p_type == PT_GNU_RELRO) {
-			const uintptr_t begin = info.dlpi_addr + part.p_vaddr, end = begin + part.p_memsz;
-			return page >= (begin & ~uintptr_t{4095}) && page < (end & ~uintptr_t{4095}); // rounded as in the loader
-		}
-	return false;
-}
-
 void rebind(dl_phdr_info &info, const Object &object, unsigned index, uintptr_t at)
 {
 	const unsigned version = neededVersion(object, entries[index].library);
@@ -44,13 +33,7 @@ void rebind(dl_phdr_info &info, const Object &object, unsigned index, uintptr_t 
 	// slot would find.
 	if (!isOwner(&info, 0, &target) && target.address != findInLibrary(version * rowCount + index, nullptr))
 		return;
-	auto *const page = reinterpret_cast<void *>(at & ~uintptr_t{4095});
-	const bool wasReadOnly = isReadOnly(info, at & ~uintptr_t{4095});
-	if (wasReadOnly && mprotect(page, 4096, PROT_READ | PROT_WRITE) != 0)
-		return;
-	store(place, entryOf(version, index));
-	if (wasReadOnly)
-		mprotect(page, 4096, PROT_READ);
+	redirect(&place, entryOf(version, index), isReadOnly(info, &place));
 }
 
 struct Scan {

@@ -1,6 +1,7 @@
 // The hook of dlsym and dlvsym. Any thread.
 #include "inject/atomics.h"
 #include "inject/cpu/originals.h"
+#include "inject/cpu/separation.h"
 #include "inject/environment.h"
 #include "inject/fork.h"
 #include "inject/object.h"
@@ -28,6 +29,8 @@ extern "C" HIDDEN Answer autoamp_front_lookup(void *handle, const char *name, co
 {
 	if (haveLoader() && load(isStarted))
 		__atomic_store_n(&autoamp_front_passes, true, __ATOMIC_RELEASE);
+	if (handle != RTLD_DEFAULT && handle != RTLD_NEXT && !autoamp_front_thread.depth && load(isStarted))
+		separatePlugins();
 	const unsigned row = name && !autoamp_front_thread.depth ? rowOf(name) : blasEntryCount;
 	if (row == blasEntryCount)
 		return {};

@@ -2,7 +2,6 @@
 
 #include "inject/atomics.h"
 #include "inject/environment.h"
-#include "inject/fork.h"
 #include "inject/object.h"
 #include "inject/open_core.h"
 #include "inject/search.h"
@@ -22,46 +21,6 @@ namespace {
 
 void *originals[slotCount];        // of copy 0: those in the scope of the program
 const void *copies[blasCopyCount]; // by copy - 1: dynamic section of the library
-
-// The results for callers whose library is in their own scope, until an object is unloaded. Append-only; without a free
-// place, each call resolves.
-struct Known {
-	const void *caller;
-	unsigned row, closes;
-	Original original;
-};
-constexpr unsigned knownLimit = 1024;
-constinit Known known[knownLimit] = {};
-unsigned knownCount;
-const Known *places[knownLimit];
-
-const Known *&placeOf(unsigned row, const void *caller)
-{
-	return places[(reinterpret_cast<uintptr_t>(caller) / 4 + row * 37) % knownLimit];
-}
-
-unsigned closes()
-{
-	return __atomic_load_n(&autoamp_cpu_closes, __ATOMIC_ACQUIRE);
-}
-
-const Known *findKnown(unsigned row, const void *caller)
-{
-	const Known *const found = load(placeOf(row, caller));
-	const bool isValid = found && found->caller == caller && found->row == row && found->closes == closes();
-	return isValid ? found : nullptr;
-}
-
-void remember(unsigned row, const void *caller, unsigned before, const Original &original)
-{
-	const unsigned number = __atomic_fetch_add(&knownCount, 1, __ATOMIC_RELAXED);
-	if (number >= knownLimit) {
-		__atomic_store_n(&knownCount, knownLimit, __ATOMIC_RELAXED);
-		return;
-	}
-	known[number] = {caller, row, before, original};
-	store(placeOf(row, caller), &known[number]);
-}
 
 bool contains(const char *text, const char *part)
 {
@@ -164,6 +123,21 @@ bool isRoutine(unsigned row, const Object &owner)
 	return !isCommon(routineNames[row]) || owner.find("sgemm_") || owner.find("cblas_sgemm");
 }
 
+void *definitionFor(unsigned row, const Object &file, bool &isShared)
+{
+	const char *const name = routineNames[row];
+	void *found = autoamp_front_dlsym(RTLD_NEXT, name);
+	const Object owner = ownerOf(found);
+	isShared = found && isFromStart(owner.dynamic);
+	if (!isShared) {
+		void *const own = findLoaded(file.path, name);
+		if (own && !isFront(own) && (!found || isBefore(file, owner)))
+			found = own;
+	}
+	loader.error(); // clears the errors of these lookups, which the application must not see
+	return found;
+}
+
 Original resolveOriginal(unsigned slot, const void *caller, bool hasLoader)
 {
 	const unsigned row = slot % blasEntryCount;
@@ -172,18 +146,8 @@ Original resolveOriginal(unsigned slot, const void *caller, bool hasLoader)
 		return describe(row, function, true);
 	void *found = nullptr;
 	bool isShared = false;
-	if (hasLoader && haveLoader()) {
-		found = autoamp_front_dlsym(RTLD_NEXT, name);
-		const Object owner = ownerOf(found);
-		isShared = found && isFromStart(owner.dynamic);
-		if (!isShared) {
-			const Object file = ownerOf(caller);
-			void *const own = findLoaded(file.path, name);
-			if (own && !isFront(own) && (!found || isBefore(file, owner)))
-				found = own;
-		}
-		loader.error(); // clears the errors of these lookups, which the application must not see
-	}
+	if (hasLoader && haveLoader())
+		found = definitionFor(row, ownerOf(caller), isShared);
 	if (!found) {
 		Search search = {name, nullptr};
 		dl_iterate_phdr(hasRoutine, &search);
@@ -213,20 +177,3 @@ unsigned slotFor(unsigned row, void *found)
 }
 
 } // namespace autoamp::front
-
-using namespace autoamp::front;
-
-extern "C" void *autoamp_cpu_original(unsigned slot, const void *caller, bool *wide)
-{
-	if (const Known *const found = findKnown(slot, caller)) {
-		*wide = found->original.isWide;
-		return found->original.function;
-	}
-	const Resolving resolving;
-	const unsigned before = closes();
-	const Original original = resolveOriginal(slot, caller, resolving.hasLoader);
-	if (original.function && resolving.hasLoader)
-		remember(slot, caller, before, original);
-	*wide = original.isWide;
-	return original.function;
-}

@@ -27,6 +27,10 @@ bool isRoutine(unsigned row, const Object &owner);
 // the scope of the program after the caller's file was loaded comes after that in the scope of the file.
 Original resolveOriginal(unsigned slot, const void *caller, bool hasLoader);
 
+// The definition that the loader would have bound a reference in `file` to without autoamp. isShared: it is the same
+// for all files. Null: there is none in the scope of the program or of the file.
+void *definitionFor(unsigned row, const Object &file, bool &isShared);
+
 // The slot for `found`, the result of a lookup of this row. Returns slotCount if all copies belong to other libraries.
 unsigned slotFor(unsigned row, void *found);
 

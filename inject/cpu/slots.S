@@ -70,7 +70,7 @@ autoamp_front_entries:
 
 /* dlsym(handle, name), dlvsym(handle, name, version). RTLD_NEXT means the next object after the caller, which the
  * original function finds by its return address: it is jumped to, never called. If autoamp_front_passes is set, lookups
- * of names with another first letter jump to it directly. */
+ * of names with another first letter jump to it directly, except those in a handle. */
 	.hidden autoamp_front_lookup, autoamp_front_next_dlsym, autoamp_front_next_dlvsym, autoamp_front_passes
 	.macro hook name, version
 	.balign 16
@@ -79,6 +79,9 @@ autoamp_front_entries:
 \name:
 	.cfi_startproc
 	_CET_ENDBR
+	lea 1(%rdi), %r11 /* a handle, neither RTLD_DEFAULT nor RTLD_NEXT: a plug-in may be new */
+	cmp $1, %r11
+	ja 2f
 	cmpb $0, autoamp_front_passes(%rip)
 	je 2f
 	test %rsi, %rsi

@@ -57,6 +57,27 @@ class Binding(unittest.TestCase):
         out, _ = self.same("host", *both, *["run", "a", "run", "b", "run", "c"] * 3, calls=21)
         self.assertEqual(out, ["a e", "b e", "c n"] * 3)
 
+    def test_tail_calls(self):
+        """The return address is the same for all plug-ins. Calls that were made before the next plug-in is loaded count, too."""
+        for first, second in (("plugin", "plugin_negates"), ("plugin_now", "plugin_negates_now"), ("plugin_negates_now", "plugin"),
+                              ("plugin_negates", "plugin_now")):
+            with self.subTest(first):
+                open_a, open_b = ["open", "a", plugin(first)], ["open", "b", plugin(second)]
+                tails = ["tail", "a", "tail", "b", "run", "a", "run", "b", "tail", "b", "tail", "a"]
+                out, report = self.same("host", *open_a, *open_b, *tails, calls=12)
+                a, b = ("n", "e") if "negates" in first else ("e", "n")
+                self.assertEqual(out, [f"a {a}", f"b {b}", f"a {a}", f"b {b}", f"b {b}", f"a {a}"])
+                self.assertEqual({row["calls"] for row in report["ops"] if row["caller"] == "host"}, set())
+                self.same("host", *open_a, "tail", "a", *open_b, *tails, "close", "b", *open_b, *tails, calls=26)
+                self.same("host", *open_a, *open_b, "open", "c", plugin("plugin64"), "tail64", "c", *tails, "tail64", "c")
+
+    def test_tail_calls_of_own_functions(self):
+        """They have the names of routines."""
+        words = ["sum", "a", "sum", "b", "run", "a", "run", "b", "sum", "a"]
+        for before in ([], ["sum", "a"]):
+            out, _ = self.same("host", "open", "a", plugin("own"), *before, "open", "b", plugin("own_other"), *words, calls=0, lowers=False)
+            self.assertEqual(out[len(before) // 2:], ["a 1234", "b 12034", "a e", "b e", "a 1234"])
+
     def test_two_handles_in_turn(self):
         both = ["open", "a", BLAS, "open", "b", BLAS64, "open", "c", NEGATES]
         out, _ = self.same("host", *both, *["lp64", "a", "ilp64", "b", "lp64", "c"] * 3, calls=21)

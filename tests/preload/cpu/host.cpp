@@ -3,6 +3,8 @@
 //   run NAME, again NAME      the functions of a plug-in
 //   where NAME                the address of run() since the first such command: 0 if it is the same
 //   lp64 NAME, ilp64 NAME     a product by lookups of cblas_sgemm and sgemm_ in a library
+//   tail NAME, tail64 NAME    the same by functions of a plug-in that end in the calls
+//   sum NAME                  a function of `own` that ends in the call of another one
 //   close NAME                dlclose
 //   churn NAME FILE           60 times: opens, runs and closes a plug-in, while threads run NAME
 //   sym default|next|NAME SYMBOL   a lookup: the file that has the result, or the error
@@ -102,6 +104,13 @@ int main(int, char **argv)
 			void *const handle = name == "default" ? RTLD_DEFAULT : handles.at(name),
 			            *const cblas = dlsym(handle, "cblas_sgemm"), *const fortran = dlsym(handle, "sgemm_");
 			std::printf("%s %c\n", name.c_str(), (command == "lp64" ? checkLp64 : checkIlp64)(cblas, fortran));
+		} else if (command == "tail" || command == "tail64") {
+			void *const cblas = dlsym(handles.at(name), "multiply"), *const fortran =
+			                                                             dlsym(handles.at(name), "multiply_");
+			std::printf("%s %c\n", name.c_str(), (command == "tail" ? checkLp64 : checkIlp64)(cblas, fortran));
+		} else if (command == "sum") {
+			const auto sum = reinterpret_cast<int (*)(int, int)>(dlsym(handles.at(name), "multiply"));
+			std::printf("%s %d\n", name.c_str(), sum(12, 34));
 		} else if (command == "close") {
 			dlclose(handles.at(name));
 		} else if (command == "churn") {

@@ -1,9 +1,15 @@
-// A library with functions of its own that have names of a BLAS.
+// A library with functions of its own that have names of a BLAS. -DOTHER: other functions.
 extern "C" {
+
+#ifdef OTHER
+static constexpr int factor = 1000;
+#else
+static constexpr int factor = 100;
+#endif
 
 int sgemm(int a, int b)
 {
-	return a * 100 + b;
+	return a * factor + b;
 }
 
 double ssyrk(double value)
@@ -20,10 +26,15 @@ Pair SGEMM(const char *text)
 	return {static_cast<double>(text[0]), static_cast<double>(text[1])};
 }
 
+int multiply(int a, int b) // ends in a call of a function that has the name of a routine
+{
+	return sgemm(a, b);
+}
+
 char run() // through the symbols, as a program would
 {
 	const Pair pair = SGEMM("xy");
-	return sgemm(12, 34) == 1234 && ssyrk(3) == 1.5 && pair.first == 'x' && pair.second == 'y' ? 'e' : 'w';
+	return sgemm(12, 34) == 12 * factor + 34 && ssyrk(3) == 1.5 && pair.first == 'x' && pair.second == 'y' ? 'e' : 'w';
 }
 
 } // extern "C"

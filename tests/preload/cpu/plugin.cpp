@@ -25,6 +25,21 @@ char run()
 #endif
 }
 
+// Functions that end in the call: the compiler makes it a jump, so that the return address is in the caller of the
+// plug-in.
+void multiply(Order order, Trans transA, Trans transB, Int m, Int n, Int k, float alpha, const float *A, Int lda,
+              const float *B, Int ldb, float beta, float *C, Int ldc)
+{
+	cblas_sgemm(order, transA, transB, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc);
+}
+
+void multiply_(const char *transA, const char *transB, const Int *m, const Int *n, const Int *k, const float *alpha,
+               const float *A, const Int *lda, const float *B, const Int *ldb, const float *beta, float *C,
+               const Int *ldc, std::size_t lengthA, std::size_t lengthB)
+{
+	sgemm_(transA, transB, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc, lengthA, lengthB);
+}
+
 // One product of a single element, called through the linkage table: 6 if it is right.
 int again()
 {

@@ -1,0 +1,159 @@
+#include "inject/cpu/separation.h"
+
+#include "inject/atomics.h"
+#include "inject/cpu/originals.h"
+#include "inject/fork.h"
+#include "inject/references.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace autoamp::front {
+
+namespace {
+
+// The definitions of routines in the objects that are loaded. dl_iterate_phdr reports them in the order of loading, and
+// counts those that were added and removed.
+struct Census {
+	unsigned long long added, removed;
+	unsigned objects;
+	const void *definer[blasEntryCount]; // dynamic section of the first object
+	bool isAmbiguous[blasEntryCount];    // there is another one
+};
+
+struct Walk {
+	Census &census;
+	unsigned objects = 0;
+	bool isChanged = false, hasAmbiguous = false, hasNewAmbiguous = false;
+};
+
+// Another thread loads objects, which may be partly bound.
+bool isLoaderElsewhere()
+{
+	const auto &lock = loaderLock().__data;
+	return load(lock.__lock) && load(lock.__owner) != static_cast<int>(syscall(SYS_gettid));
+}
+
+int countDefinitions(dl_phdr_info *info, size_t, void *data)
+{
+	auto &[census, objects, isChanged, hasAmbiguous, hasNewAmbiguous] = *static_cast<Walk *>(data);
+	if (objects == 0) {
+		if ((census.added == info->dlpi_adds && census.removed == info->dlpi_subs) || isLoaderElsewhere())
+			return 1;
+		if (census.removed != info->dlpi_subs) // all objects have other numbers
+			census = {};
+		census.added = info->dlpi_adds, census.removed = info->dlpi_subs;
+		isChanged = true;
+	}
+	if (objects++ < census.objects)
+		return 0;
+	const Object object = objectOf(*info);
+	for (unsigned row = 0; row < blasEntryCount && object.dynamic && !isFront(object.dynamic); row++) {
+		if (!object.find(routineNames[row]))
+			continue;
+		if (!census.definer[row])
+			census.definer[row] = object.dynamic;
+		hasNewAmbiguous |= census.definer[row] != object.dynamic && !census.isAmbiguous[row];
+		census.isAmbiguous[row] |= census.definer[row] != object.dynamic;
+	}
+	return 0;
+}
+
+// The references of one object that the loader has bound to the front, or has not bound yet.
+struct Plugin {
+	const Census &census;
+	unsigned skipped;     // objects before it
+	unsigned objects = 0; // looked at
+	const ElfW(Dyn) *dynamic = nullptr;
+	struct Reference {
+		void **place;
+		unsigned row;
+		bool isReadOnly;
+	} references[64] = {};
+	unsigned count = 0;
+	char path[4096] = {};
+};
+
+int collectReferences(dl_phdr_info *info, size_t, void *data)
+{
+	auto &plugin = *static_cast<Plugin *>(data);
+	if (plugin.objects++ < plugin.skipped)
+		return 0;
+	const Object object = objectOf(*info);
+	const size_t size = length(object.path);
+	if (!object.dynamic || isFront(object.dynamic) || size == 0 || size >= sizeof plugin.path)
+		return 0;
+	const auto *symbols = object.table<Symbol>(DT_SYMTAB);
+	const auto *strings = object.table<char>(DT_STRTAB);
+	constexpr ElfW(Sxword) tables[][2] = {{DT_JMPREL, DT_PLTRELSZ}, {DT_RELA, DT_RELASZ}};
+	for (const auto &[table, bytes] : tables) {
+		const auto *each = object.table<ElfW(Rela)>(table), *end = each + object.value(bytes) / sizeof *each;
+		for (; each && each != end && plugin.count < sizeof plugin.references / sizeof *plugin.references; each++) {
+			const auto type = ELF64_R_TYPE(each->r_info);
+			if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64)
+				continue;
+			const unsigned row = rowOf(strings + symbols[ELF64_R_SYM(each->r_info)].st_name);
+			if (row == blasEntryCount || !plugin.census.isAmbiguous[row])
+				continue;
+			auto *const place = reinterpret_cast<void **>(object.base + each->r_offset);
+			Object target = {load(*place)};
+			const bool isUnbound = type == R_X86_64_JUMP_SLOT && isOwner(info, 0, &target);
+			if (isUnbound || target.address == entryOf(row))
+				plugin.references[plugin.count++] = {place, row, isReadOnly(*info, place)};
+		}
+	}
+	if (plugin.count == 0)
+		return 0;
+	for (size_t i = 0; i <= size; i++)
+		plugin.path[i] = object.path[i];
+	plugin.dynamic = object.dynamic;
+	return 1;
+}
+
+void separate(const Plugin &plugin)
+{
+	void *const handle = loader.open(plugin.path, RTLD_LAZY | RTLD_NOLOAD); // keeps it loaded meanwhile
+	const bool isSame = handle && static_cast<link_map *>(handle)->l_ld == plugin.dynamic;
+	const Object file = {nullptr, 0, plugin.dynamic, plugin.path};
+	for (unsigned i = 0; isSame && i < plugin.count; i++) {
+		const auto &[place, row, wasReadOnly] = plugin.references[i];
+		bool isShared;
+		void *const found = definitionFor(row, file, isShared);
+		if (!found || isShared || isFront(found))
+			continue;
+		const bool isOther = !isRoutine(row, ownerOf(found)); // a function of the plug-in with this name
+		const unsigned slot = isOther ? slotCount : slotFor(row, found);
+		if (isOther || slot < slotCount)
+			redirect(place, isOther ? found : entryOf(slot), wasReadOnly);
+	}
+	if (handle)
+		loader.close(handle);
+	loader.error();
+}
+
+} // namespace
+
+void separatePlugins()
+{
+	static Census census;
+	static bool isBusy; // another thread separates them: waiting for it could hang inside dlopen
+	if (!haveLoader() || __atomic_exchange_n(&isBusy, true, __ATOMIC_ACQUIRE))
+		return;
+	const Resolving resolving;
+	const unsigned before = census.objects;
+	Walk walk = {census};
+	if (resolving.hasLoader)
+		dl_iterate_phdr(countDefinitions, &walk);
+	if (walk.isChanged)
+		census.objects = walk.objects;
+	for (const bool isAmbiguous : census.isAmbiguous)
+		walk.hasAmbiguous |= isAmbiguous;
+	if (walk.isChanged && walk.hasAmbiguous)
+		for (Plugin plugin = {census, walk.hasNewAmbiguous || census.objects < before ? 0 : before};
+		     dl_iterate_phdr(collectReferences, &plugin);
+		     plugin.skipped = plugin.objects, plugin.objects = plugin.count = 0)
+			separate(plugin);
+	__atomic_store_n(&isBusy, false, __ATOMIC_RELEASE);
+}
+
+} // namespace autoamp::front
