@@ -36,6 +36,8 @@ const char *jobName(Lookup lookup);
 // Variable in which `autoamp run` passes its id to the processes of its run: INNER:OUTER in hexadecimal. Outside of a
 // run, all ids are zero.
 constexpr const char *kRunVariable = "_AUTOAMP_RUN_ID";
+// The working folder of `autoamp run`, a line break, and the words of its program as a shell reads them.
+constexpr const char *kCommandVariable = "_AUTOAMP_RUN_COMMAND";
 RunIds runIds(Lookup lookup);
 
 // Creates the folders (mode 0700) and a new file (mode 0600). If the name exists, tries the next %n, or else `.1`,

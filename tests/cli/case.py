@@ -1,10 +1,13 @@
 """A folder with the layout of a build tree: a copy of the command-line program and stand-ins for the libraries."""
+import fcntl
 import json
 import os
 import pathlib
 import shutil
+import struct
 import subprocess
 import tempfile
+import termios
 import threading
 import unittest
 
@@ -17,6 +20,7 @@ EMULATED = "EMULATED: precision and decisions are real, times are not"
 
 class Case(unittest.TestCase):
     folder = "tree"
+    rows = 24  # of terminals
 
     def setUp(self):
         place = tempfile.TemporaryDirectory()
@@ -43,6 +47,8 @@ class Case(unittest.TestCase):
     def on_terminals(self, streams, *arguments, **variables):
         """The result if the named streams are terminals."""
         terminals = {stream: os.openpty() for stream in streams}
+        for _, theirs in terminals.values():
+            fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", self.rows, 80, 0, 0))
         done = subprocess.Popen([self.root / "tools/autoamp", *arguments], cwd=self.here, env=self.environment | variables,
                                 **{stream: theirs for stream, (_, theirs) in terminals.items()})
         shown = {"stdout": None, "stderr": None}

@@ -152,7 +152,7 @@ class Programs(Doctor):
         shutil.copy(PROGRAMS / "libcublas.so.12", self.here / "libcublas.so.11")
         bare = self.copy(PROGRAMS / "plain_static_cublas", "bare", _40=bytes(8), _60=bytes(4))  # no section table
         for program, can, wanted in (
-                (PLAIN, True, r"\n  needs +libc\.so\.6: /.*\n  needs +ld-linux-x86-64\.so\.2: /.*\n(.*\n)*.*loads later, .*; neither is linked\n"),
+                (PLAIN, True, r"\n  needs +libc\.so\.6: /.*\n  needs +ld-linux-x86-64\.so\.2: /.*\n(.*\n)*.*loads later, .*; neither is linked\n.* a CPU BLAS that it loads later, .* \(run --device cpu\)\n"),
                 (PROGRAMS / "plain_static", False, "statically linked"), (privileged, False, "set-user-id"),
                 (musl, False, r"uses the loader /lib/ld-musl-x86_64\.so\.1 instead"), (loaderless, False, "loader .* is missing"),
                 (aarch64, False, r"program +.*, aarch64\n.*not a 64-bit x86 program"), (small, False, r", 32-bit x86\n"),

@@ -2,6 +2,7 @@
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import unittest
@@ -124,6 +125,20 @@ class Next(Case):
             self.assertEqual(again.returncode, 0, again.stderr)
             if config:
                 self.assertIn("to bfloat16", again.stderr)
+
+    def test_the_next_command_starts_all_processes(self):
+        """A trace has the command line of its own process."""
+        script = f"'{TRACED}' costs 4; '{TRACED}' costs 4"
+        receipt = self.run_("-o", "x.aat", "--", "sh", "-c", script).stderr
+        command = self.json("x.aat")["next"]["command"]
+        for each in (command, re.search(r"next: (.*)\n", receipt).group(1)):
+            self.assertEqual(shlex.split(each)[-4:], ["--", "sh", "-c", script])
+        self.assertIn("2 traces in ", self.shell(command).stderr)
+
+    def test_variables_of_the_environment_are_repeated(self):
+        receipt = self.run_("-o", "x.aat", "--", TRACED, "observed", AUTOAMP_DTYPE="bfloat16", AUTOAMP_LEVEL="O0", AUTOAMP_MEMORY="100K").stderr
+        self.assertRegex(receipt, r"\nautoamp: next: AUTOAMP_MEMORY=100K \S+ run --device cuda (.* )?--dtype bfloat16 ")
+        self.assertNotIn("O0", re.search(r"next: (.*)\n", receipt).group(1))
 
     def test_a_typed_option_is_replaced(self):
         for typed in (["--level", "O0"], ["--level=O0"], ["-oy.aat", "--level", "O0"], ["--trace-file", "y.aat", "--level", "O0"]):

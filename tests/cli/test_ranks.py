@@ -104,7 +104,7 @@ class Ranks(Case):
             self.assertEqual(report["missing_traces"], [{"of": "processes", "group": run, "expected": 4, "expected_is_least": False, "found": 2,
                                                          "missing": [2, 4]}])
             for view in ("summary", "ops"):
-                self.assertIn(f"traces: 2 of 4 processes of run {run}; without process 2, 4\n",
+                self.assertIn(f"traces: 2 of 4 processes of run {run}; without process 2, 4 (`report FOLDER` reads all traces of a folder)\n",
                               self.autoamp("report", "--report", view, place, COLUMNS="200").stdout)
 
     def test_a_run_that_did_not_end(self):
@@ -113,7 +113,7 @@ class Ranks(Case):
                                 f"'{TRACED}' low; '{TRACED}' low; kill -9 $PPID"], cwd=self.here, env=self.environment)
         run.wait(timeout=60)
         (self.here / "d/1.aat").unlink()
-        self.assertRegex(self.autoamp("report", "d", COLUMNS="200").stdout, r"traces: 1 of at least 2 processes of run \w{16}; without process 1\n")
+        self.assertRegex(self.autoamp("report", "d", COLUMNS="200").stdout, r"traces: 1 of at least 2 processes of run \w{16}; without process 1 \(`report FOLDER` reads all traces of a folder\)\n")
 
     def test_a_number_is_not_taken_from_another_process(self):
         """The variables remain after `autoamp run` has ended: another segment can then have its identifier."""

@@ -34,7 +34,8 @@ class Receipt(Case):
         text = self.receipt("--", TRACED, "mixed")
         self.assertTrue(text.startswith(EMULATED + "\n"))
         self.assertIn("lowered 1,000 of 3,000 fp32 products (99.3 % of their FLOP) to float16", text)
-        self.assertIn("kept 2,000: too_small 1,600 (too little work: the fixed time of a conversion exceeds that of the product), not_profitable 400\n", text)
+        self.assertIn("kept 2,000: too_small 1,600 (too little work: the fixed time of a conversion exceeds that of the product), "
+                      "not_profitable 400 (the cost model expects no gain on this device)\n", text)
         self.assertIn("1 nonfinite_input", text)
         self.assertNotIn("1 init", text)
         # The three answers are those of the report: where the time goes, what was gained, what to do.
@@ -274,7 +275,7 @@ class Receipt(Case):
         self.assertIn("calls were not recorded: a process began a trace, but the trace is missing\n", text)
         self.assertNotIn("loaded but not called", text)
         text = self.receipt("-o", "%n.aat", "--", "sh", "-c", f"'{TRACED}' mixed; '{TRACED}' low; '{TRACED}' low; rm 1.aat 3.aat")
-        self.assertRegex(text, r"autoamp: traces: 1 of 3 processes of run \w{16}; without process 1, 3\n")
+        self.assertRegex(text, r"autoamp: traces: 1 of 3 processes of run \w{16}; without process 1, 3 \(`report FOLDER` reads all traces of a folder\)\n")
         self.assertNotIn("traces: ", self.receipt("-o", "%n.aat", "--", TRACED, "processes"))
 
     def test_a_trace_that_was_replaced(self):

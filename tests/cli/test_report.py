@@ -143,7 +143,7 @@ class Table(Case):
             self.assertLessEqual(sum(-(-max(1, len(line)) // 80) for line in lines), 23, text)
             self.assertLessEqual(max(len(line) for line in lines if not line.startswith(("next: ", "more: "))), 80, text)
         self.trace("faults", "x" * 100 + ".aat")
-        for columns, most in ((80, 23), (60, 24), (40, 27)):
+        for columns, most in ((80, 23), (60, 24), (40, 28)):
             text = self.summary("x" * 100 + ".aat", COLUMNS=str(columns))
             tail = text.index("next: ")
             lines = text[:tail].splitlines()
@@ -152,6 +152,16 @@ class Table(Case):
             self.assertLessEqual(rows, most)
             for answer in ("gain ", "most time: ", "advice: scale float16 operands: float16 overflowed because scaling is off (1 event)"):
                 self.assertIn(answer, " ".join(text.split()))
+
+    def test_a_taller_terminal_shows_more(self):
+        name = self.trace("faults")
+        short = self.summary(name, COLUMNS="80")
+        self.rows = 60
+        tall = self.summary(name, COLUMNS="80")
+        self.assertNotIn("too_small", short)
+        for line in self.summary(name).splitlines():
+            for word in line.split():
+                self.assertIn(word, tall)
 
     def test_the_next_command_is_whole(self):
         os.mkdir(self.here / "a folder")
@@ -242,6 +252,7 @@ class Table(Case):
         cause = "; some calls ran in TF32: the cost model predicts it to be faster"
         self.assertIn(cause, self.summary(self.trace("costs", "tf32.aat", "5")))
         self.assertNotIn("TF32", self.summary(self.trace("mixed")))
+        self.assertIn(cause, " ".join(self.summary("tf32.aat", COLUMNS="60").split()))
 
     def test_what_takes_most_time_is_named_whole(self):
         line = next(line for line in self.summary(self.trace("convolutions"), COLUMNS="80").splitlines() if line.startswith("most time"))

@@ -376,6 +376,14 @@ std::string dtypeOf(const trace::Trace &run)
 	                                                                               : configOf(run, "dtype");
 }
 
+std::string shownSetting(const trace::Trace &run, const std::string &name, const std::string &value)
+{
+	const auto dtype = dtypeOf(run);
+	return value.empty()                                   ? "-"
+	       : configName(name) == "dtype" && value != dtype ? fmt::format("{} (CPU: {})", value, dtype)
+	                                                       : value;
+}
+
 std::string configName(std::string variable)
 {
 	if (variable.starts_with("AUTOAMP_"))

@@ -128,6 +128,8 @@ std::string shapeOf(const trace::RowInfo &row);                  // 512x512x64 b
 std::string configName(std::string variable);                    // AUTOAMP_LEVEL: level
 std::string configOf(const trace::Trace &run, const char *name); // by configName; "": unknown
 std::string dtypeOf(const trace::Trace &run); // the type of lowered calls; calls on a CPU have another default
+// A setting as a table shows it: "-" if it is empty; the type of calls on a CPU where it is another one.
+std::string shownSetting(const trace::Trace &run, const std::string &name, const std::string &value);
 // The first lines of every report: emulated times, --what-if settings, missing traces.
 std::vector<std::string> warnings(const Account &account);
 // How many kernels were launched and received; "": kernels were not recorded.

@@ -402,6 +402,13 @@ void addInterception(Section &section, const Findings &findings, const policy::O
 			can(fmt::format("intercept its calls of the BLAS in {} (run --device cpu)", name));
 		else if (file.carriesBlas())
 			cannot(fmt::format("intercept calls of the static BLAS in {}; link a shared one, such as -lblas", name));
+	const bool hasBlas = !blasOf(findings.files.front().second).empty() ||
+	                     std::any_of(findings.closure.begin(), findings.closure.end(),
+	                                 [](auto &library) { return isBlas(library.name); }) ||
+	                     std::any_of(findings.files.begin(), findings.files.end(),
+	                                 [](auto &each) { return each.second.exportsBlas || each.second.carriesBlas(); });
+	if (!isLinked && !hasBlas)
+		can("intercept calls of a CPU BLAS that it loads later, as Python does with NumPy (run --device cpu)");
 	if (findings.has(Sign::cutlass) || findings.has(Sign::triton) ||
 	    std::any_of(findings.files.begin(), findings.files.end(), [](auto &each) { return each.second.hasKernels; }))
 		cannot("intercept products computed by its own kernels; they run unchanged");

@@ -19,7 +19,7 @@ namespace {
 constexpr size_t mostTimelines = 8; // of single processes
 
 // exit 0 · pid 12 on vm · 2026-11-23T00:08:00Z · emulated device · level O1, dtype float16
-std::string about(const Json &runs, const Runs &traces, const Account &account)
+std::string about(const Json &runs, const Runs &traces)
 {
 	const auto &run = runs.front();
 	const auto &first = traces.front();
@@ -44,7 +44,7 @@ std::string about(const Json &runs, const Runs &traces, const Account &account)
 	if (!run["rules"].empty())
 		settings.push_back(plural(run["rules"].size(), "rule"));
 	parts.push_back(fmt::format("{}", fmt::join(settings, ", ")));
-	if (const auto tf32 = whyTf32(traces); account.whatIf.empty() && !tf32.empty())
+	if (const auto tf32 = whyTf32(traces); !tf32.empty())
 		parts.back() += "; " + html(tf32);
 	return fmt::format("<p class=\"meta\">{}</p>\n", fmt::join(parts, " · "));
 }
@@ -170,16 +170,16 @@ void writeHtml(std::FILE *out, const Runs &runs, const Account &account, const L
 		body += ifAny("groups-section", "Groups", table(*lists.groups));
 	body += signaturesSection(lists.ops, work, account.times, isSorted) +
 	        kernelsSection(lists.kernels, account.isEmulated) + ifAny("audit", "Measured errors", table(lists.audits)) +
-	        configurationSection(ofRuns) + remarksSection(runs, account) + lossesSection(account, lists);
+	        configurationSection(ofRuns, runs.front()) + remarksSection(runs, account) + lossesSection(account, lists);
 	const auto program = runs.front().program;
-	const auto title = fmt::format("{}: {} (autoamp report)", program, headline(account));
+	const auto title = fmt::format("{}: {} ({}; autoamp report)", program, headline(account), account.gain.source());
 	fmt::print(out,
 	           "{}<a class=\"skip\" href=\"#result\">Skip to the result</a>\n<header><h1>autoamp report: "
 	           "{}</h1>\n{}{}{}</header>\n"
 	           "<main>\n{}</main>\n<footer>Made by autoamp {} from {}. This file contains all its data and makes no "
 	           "network request.</footer>{}",
-	           documentStart(title), html(program), about(ofRuns, runs, account), notes(runs, account), contents(body),
-	           body, AUTOAMP_VERSION,
+	           documentStart(title), html(program), about(ofRuns, runs), notes(runs, account), contents(body), body,
+	           AUTOAMP_VERSION,
 	           html(here(runs.front().path)) + (runs.size() > 1 ? fmt::format(" and {} more", runs.size() - 1) : ""),
 	           documentEnd());
 }

@@ -95,11 +95,11 @@ std::string whereCard(const Account &account)
 			first = &reason;
 	}
 	if (first)
-		body += fmt::format("<p>{} of the time is kept in fp32, mostly for the reason <code>{}</code> "
+		body += fmt::format("<p>{} of the time is in calls that run unchanged, mostly for the reason <code>{}</code> "
 		                    "(<a href=\"#reasons\">reasons</a>).</p>\n",
 		                    html(share(kept, all)), html(first->reason));
 	else
-		body += "<p>No call is kept in fp32.</p>\n";
+		body += "<p>No call runs unchanged.</p>\n";
 	return body + "</div>\n";
 }
 

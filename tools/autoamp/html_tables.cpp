@@ -375,18 +375,19 @@ std::string settingRow(const std::string &name, const std::string &value, const 
 
 } // namespace
 
-std::string configurationSection(const Json &runs)
+std::string configurationSection(const Json &runs, const trace::Trace &first)
 {
 	const auto &run = runs.front();
 	const auto &config = run["config"], &origins = run["config_origin"];
 	std::string set, defaults, versions;
 	size_t unchanged = 0, rule = 0;
 	for (const auto &[name, value] : config.items()) {
-		const auto shown = html(value.get<std::string>()), origin = text(origins, name.c_str());
+		const auto shown = html(shownSetting(first, name, value.get<std::string>())),
+		           origin = text(origins, name.c_str());
 		if (origin != "default")
-			set += settingRow(html(name), shown.empty() ? "(empty)" : shown, origin);
+			set += settingRow(html(name), shown, origin);
 		else
-			defaults += (unchanged++ ? " · " : "") + code(html(name) + "=" + (shown.empty() ? "(empty)" : shown));
+			defaults += (unchanged++ ? " · " : "") + code(html(name) + "=" + shown);
 	}
 	for (const auto &each : run["rules"])
 		set += settingRow(fmt::format("rule {}", ++rule), text(each, "rule"), text(each, "origin"));

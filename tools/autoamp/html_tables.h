@@ -14,7 +14,7 @@ std::string signaturesSection(const Sheet &ops, const Work &work, Times times,
 std::string kernelsSection(const Sheet &kernels, bool isEmulated);
 // One row for each process; "" for one process.
 std::string processesSection(const Runs &runs, bool isMeasured, Times times);
-std::string configurationSection(const Json &runs); // `runs` of the report
+std::string configurationSection(const Json &runs, const trace::Trace &first); // `runs` of the report
 std::string lossesSection(const Account &account, const Lists &lists);
 
 } // namespace autoamp::tool::page

@@ -102,7 +102,8 @@ std::string textOf(const Missing &missing)
 	                              count(missing.expected));
 	switch (missing.of) {
 	case Missing::Of::processes:
-		return fmt::format("{} processes of run {}; without process {}", part, missing.group, numbers);
+		return fmt::format("{} processes of run {}; without process {} (`report FOLDER` reads all traces of a folder)",
+		                   part, missing.group, numbers);
 	case Missing::Of::ranks:
 		return fmt::format("{} ranks of job {}; without rank {} (a rank without a call writes no trace)", part,
 		                   missing.group, numbers);

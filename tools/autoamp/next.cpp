@@ -106,9 +106,9 @@ Again againFrom(const Runs &runs)
 	const std::string cd = isElsewhere ? fmt::format("cd {} && ", quoted(run.folder)) : "";
 	const bool isPath = invocation.find('/') != std::string::npos;
 	const std::string tool = isElsewhere && isPath ? fs::absolute(invocation, ignored).string() : invocation;
-	std::string command;
-	for (const auto &word : run.command)
-		command += " " + quoted(&word == &run.command.front() && !isElsewhere ? here(word) : word);
+	std::string command = run.launched.empty() ? "" : " " + run.launched; // it may start several programs
+	for (size_t i = 0; i < run.command.size() && run.launched.empty(); i++)
+		command += " " + quoted(i == 0 && !isElsewhere ? here(run.command[i]) : run.command[i]);
 	if (command.empty())
 		command = " " + quoted(run.program);
 	std::vector<Change> settings;
@@ -220,7 +220,8 @@ Choice whatIf(const Facts &facts)
 Choice recordAgain(const Facts &facts)
 {
 	const auto &loss = facts.account.loss;
-	if (loss.callsLost == 0 && !loss.tailMissing && !loss.unwritable)
+	const bool isEmpty = loss.truncated && facts.account.all.calls == 0;
+	if (loss.callsLost == 0 && !loss.tailMissing && !loss.unwritable && !isEmpty)
 		return {};
 	return step("record the run again, because calls are missing from the totals", "lost: " + textOf(loss),
 	            facts.again({{"AUTOAMP_TRACE_FILE", "/tmp/%e.%p.aat"}}));
@@ -385,7 +386,10 @@ Choice mendWeights(const Facts &facts)
 		return step("allow more memory for converted weights",
 		            fmt::format("there was none for {}", plural(account.weights.refused, "copy", "copies")),
 		            facts.again({{"AUTOAMP_MEMORY", fmt::format("{}M", memory)}}));
-	if (const auto mode = facts.setting("weights"); mode != "checked" && mode != "frozen")
+	// Another strategy than `auto` lowers these calls with and without copies.
+	const auto strategy = facts.setting("strategy");
+	if (const auto mode = facts.setting("weights");
+	    (mode != "checked" && mode != "frozen") || (!strategy.empty() && strategy != "auto"))
 		return {};
 	return step(
 	    "convert weights at each call, or not at all",
@@ -446,8 +450,11 @@ Choice readMore(const Facts &facts)
 	const auto &account = facts.account;
 	if (account.eligible.calls == 0)
 		return step("see the reasons", "there is no fp32 product to lower", facts.report + " --report reasons");
-	const auto why = fmt::format("no other setting saves {:.0f} % of the time{}", 100 * leastSaving,
-	                             account.isEmulated ? "; a run on a GPU measures it" : "");
+	const auto why =
+	    !account.gain.isKnown()
+	        ? "the cost model has no estimate"
+	        : fmt::format("with this dtype, these lists and rules, no strategy saves {:.0f} % of the time{}",
+	                      100 * leastSaving, account.isEmulated ? "; a run on a GPU measures the time" : "");
 	if (account.lowered.calls == 0)
 		return step("keep these settings", why, facts.report + " --report ops");
 	if (isAudited(facts))

@@ -124,6 +124,13 @@ std::string commandAgain(const Outcome &outcome, std::vector<Change> changes)
 	    std::any_of(changes.begin(), changes.end(), [](auto &each) { return each.variable == "AUTOAMP_TRACE_FILE"; });
 	if (!isRenamed && outcome.configuration.traceFile.find('%') == std::string::npos)
 		changes.push_back({"AUTOAMP_TRACE_FILE", "./%e.%p.aat"});
+	for (size_t i = 0; i < policy::optionTable().size(); i++) { // variables need not be exported
+		const std::string name = policy::optionTable()[i].name;
+		const bool isChanged =
+		    std::any_of(changes.begin(), changes.end(), [&](auto &each) { return each.variable == name; });
+		if (outcome.configuration.place[i].starts_with("environment") && name != "AUTOAMP_TRACE_FILE" && !isChanged)
+			changes.push_back({name, outcome.configuration.valueOf(static_cast<policy::Option>(i))});
+	}
 	std::string command, typed;
 	for (const auto &word : outcome.command)
 		command += " " + quoted(word);
@@ -248,7 +255,7 @@ std::string meaningOf(const ReasonSum &reason)
 	return meaning.empty() ? "" : " (" + meaning + ")";
 }
 
-// "too_small 702", ... and the meaning of the first one, which takes most of the time.
+// "too_small 702 (too little work)", ..., most time first.
 std::string reasonsIn(const Account &account, bool eligibleOnly)
 {
 	std::vector<std::string> words;
@@ -258,8 +265,7 @@ std::string reasonsIn(const Account &account, bool eligibleOnly)
 		if (reason.decision != "kept" || calls == 0)
 			continue;
 		if (words.size() < 3)
-			words.push_back(
-			    fmt::format("{} {}{}", reason.reason, count(calls), words.empty() ? meaningOf(reason) : ""));
+			words.push_back(fmt::format("{} {}{}", reason.reason, count(calls), meaningOf(reason)));
 		else
 			more += calls;
 	}

@@ -45,12 +45,14 @@ std::string describeShapes(const Account &account, size_t width)
 std::string whyTf32(const std::vector<const trace::Trace *> &runs)
 {
 	std::set<std::string> causes;
-	bool isPart = false; // other calls ran in the configured type
+	bool isPart = false, isAsked = false; // other calls ran in the configured type; unchanged ones in TF32
 	for (const auto *run : runs)
 		for (const auto &row : run->rows) {
+			const auto *const tf32 = op::name(op::Dtype::tf32);
+			isAsked |= row.calls > 0 && row.eligible && row.dtypeAsked == tf32 && row.dtypeCompute == tf32 &&
+			           dtypeOf(*run) != tf32;
 			if (row.calls == 0 || row.decision != policy::name(policy::Verdict::lowered))
 				continue;
-			const auto *const tf32 = op::name(op::Dtype::tf32);
 			if (row.dtypeCompute != tf32 || dtypeOf(*run) == tf32) {
 				isPart = true;
 				continue;
@@ -61,9 +63,13 @@ std::string whyTf32(const std::vector<const trace::Trace *> &runs)
 			              : configOf(*run, "strategy") == tf32  ? "strategy tf32"
 			                                                    : "the cost model predicts it to be faster");
 		}
-	return causes.empty()
-	           ? ""
-	           : fmt::format("{} ran in TF32: {}", isPart ? "some calls" : "lowered calls", fmt::join(causes, "; "));
+	std::vector<std::string> parts;
+	if (!causes.empty())
+		parts.push_back(
+		    fmt::format("{} ran in TF32: {}", isPart ? "some calls" : "lowered calls", fmt::join(causes, "; ")));
+	if (isAsked)
+		parts.push_back("unchanged calls ran in TF32: the program allows it");
+	return fmt::format("{}", fmt::join(parts, "; "));
 }
 
 std::string whyTf32(const Runs &runs)

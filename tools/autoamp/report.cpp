@@ -112,7 +112,8 @@ void writeScaler(const Request &request, const Terminal &terminal, const Runs &r
 		                             ? ": nothing; the last updates can be missing: no normal exit"
 		                             : ": nothing";
 		const auto partly = unknown.empty() ? "" : fmt::format(" ({})", unknown);
-		fmt::print("{}{}{}\n{}", std::exchange(gap, "\n"), sheet->caption, shown(sheet->size() ? partly : none),
+		fmt::print("{}{}\n{}", std::exchange(gap, "\n"),
+		           wrap(sheet->caption + (sheet->size() ? partly : none), request.is("md") ? 0 : terminal.width, 2),
 		           request.gap());
 		if (sheet->size() > 0)
 			writeList(request, terminal, account, *sheet);
@@ -138,11 +139,12 @@ void writeText(const Request &request, const Runs &runs, const Account &account,
 	for (const auto &line : warnings(account))
 		fmt::print("{}\n{}", wrap(shown(line), width, 0), request.gap());
 	if (isKernels && !account.hasKernels)
-		fmt::print(
-		    "this trace contains no kernels; AUTOAMP_TRACE=kernels records them unless the summary reports a failure "
-		    "(kernels_off)\n");
+		fmt::print("{}\n", wrap("this trace contains no kernels; AUTOAMP_TRACE=kernels records them unless the summary "
+		                        "reports a failure (kernels_off)",
+		                        width, 2));
 	if (request.view == "audit" && lists.audits.size() == 0)
-		fmt::print("no call was audited; AUTOAMP_AUDIT=0.01 measures the error of one lowered call in 100\n");
+		fmt::print("{}\n", wrap("no call was audited; AUTOAMP_AUDIT=0.01 measures the error of one lowered call in 100",
+		                        width, 2));
 	else if (request.view == "scaler")
 		writeScaler(request, terminal, runs, account, lists);
 	else

@@ -1,4 +1,5 @@
 #include "tools/autoamp/run.h"
+#include "tools/autoamp/commands.h"
 
 #include "src/config/environment.h"
 #include "src/trace/naming.h"
@@ -267,6 +268,11 @@ Ending run(const RunOptions &options, std::span<const char *const> entries)
 		makeRoom(name, options.force);
 
 	outcome.id = startRun(environment);
+	std::string words;
+	for (const auto &word : options.command)
+		words += (words.empty() ? "" : " ") + tool::quoted(word);
+	std::error_code ignored;
+	environment.set(trace::kCommandVariable, fmt::format("{}\n{}", fs::current_path(ignored).string(), words));
 	outcome.startedSeconds = ::time(nullptr);
 	const Segment segment(sizeof(base::RunBoard));
 	outcome.board = makeBoard(segment, environment, outcome.id);

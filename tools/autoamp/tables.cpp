@@ -20,7 +20,12 @@ namespace autoamp::tool {
 
 namespace {
 
-constexpr size_t summaryLines = 22; // 24 without the command and the next prompt
+// The rows of a terminal without the command and the next prompt. It has 24 rows if it does not report them.
+size_t summaryLines(const Terminal &terminal)
+{
+	constexpr size_t least = 24, others = 2;
+	return std::max(least, terminal.height) - others;
+}
 
 std::string join(const std::vector<std::string> &words, const char *separator)
 {
@@ -98,7 +103,7 @@ std::string filesOf(const std::vector<const trace::Trace *> &runs)
 }
 
 // The program, its end, and the configurations.
-std::vector<std::string> heading(const Runs &runs, const Account &account, size_t width)
+std::vector<std::string> heading(const Runs &runs, size_t width)
 {
 	const auto &first = runs.front();
 	std::vector<std::string> lines;
@@ -119,7 +124,7 @@ std::vector<std::string> heading(const Runs &runs, const Account &account, size_
 	const auto groups = alike(runs, settingsOf);
 	for (size_t i = 0; i < groups.size() && i < most; i++) {
 		const auto &[settings, members] = groups[i];
-		const auto tf32 = account.whatIf.empty() ? whyTf32(members) : "";
+		const auto tf32 = whyTf32(members);
 		const auto line = settings + (tf32.empty() ? "" : "; " + tf32);
 		if (groups.size() == 1 && !settings.empty())
 			lines.push_back(line);
@@ -203,11 +208,12 @@ std::string whyKept(const Terminal &terminal, const Account &account, size_t wid
 {
 	std::vector<const ReasonSum *> kept;
 	for (const auto &reason : account.reasons)
-		if (reason.isKept() || (reason.decision == "observed" && !reason.isLower))
+		if (reason.isKept() || reason.decision == "raised" || (reason.decision == "observed" && !reason.isLower))
 			kept.push_back(&reason);
+	const bool isRaised = std::any_of(kept.begin(), kept.end(), [](auto *each) { return each->decision == "raised"; });
 	const auto tableOf = [&](size_t number) {
 		Table table("lrrl");
-		table.add({"kept because", "time", "calls", "which means"}, Style::bold);
+		table.add({isRaised ? "kept or raised because" : "kept because", "time", "calls", "which means"}, Style::bold);
 		for (size_t i = 0; i < number; i++) {
 			const auto &eligible = kept[i]->eligible;
 			table.add({"  " + kept[i]->reason,
@@ -278,7 +284,7 @@ void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, co
 {
 	const size_t width = terminal.width; // 0: not a terminal, nothing is cut or left out
 	auto top = warnings(account);
-	const auto head = heading(runs, account, width);
+	const auto head = heading(runs, width);
 	top.insert(top.end(), head.begin(), head.end());
 	const auto bottom = remarks(runs, account);
 	const auto next = message("next: {}\n", account.next.command);
@@ -286,21 +292,22 @@ void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, co
 	const auto rowsOf = [&](const std::string &command) { return width ? (command.size() - 2 + width) / width : 1; };
 	std::string text, kept;
 	size_t used = 0;
+	const size_t most = summaryLines(terminal);
 	// A short gain and cut lines make space for the reasons.
 	for (const auto &[isShort, isCut] : {std::pair(false, false), {true, false}, {true, true}}) {
-		const auto begin = withLines(top, width, isCut) + "\n" + gainOf(terminal, account, width, isShort) +
-		                   work(terminal, account, width);
+		const auto begin =
+		    withLines(top, width) + "\n" + gainOf(terminal, account, width, isShort) + work(terminal, account, width);
 		const auto end = withLines(bottom, width, isCut) + withLines({"advice: " + adviceOf(account.next)}, width);
 		used = linesOf(begin) + linesOf(end) + rowsOf(next);
-		kept = whyKept(terminal, account, width, !width ? SIZE_MAX : summaryLines - std::min(summaryLines, used));
+		kept = whyKept(terminal, account, width, !width ? SIZE_MAX : most - std::min(most, used));
 		text = begin + kept + end + next;
 		const bool isWhole = account.eligibleKept.calls + account.fallback.calls == 0 || !kept.empty();
-		if (!width || (isWhole && used <= summaryLines))
+		if (!width || (isWhole && used <= most))
 			break;
 	}
 	const auto more = message("more: {} report --report ops {}\n", invocation, places);
 	const bool isOther = account.next.command.find(" --report ") == std::string::npos;
-	if (isOther && (!width || used + linesOf(kept) + rowsOf(more) <= summaryLines))
+	if (isOther && (!width || used + linesOf(kept) + rowsOf(more) <= most))
 		text += more;
 	fmt::print(out, "{}", text);
 }
@@ -308,14 +315,10 @@ void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, co
 void writeConfig(std::FILE *out, const Terminal &terminal, const Runs &runs)
 {
 	const auto groups = alike(runs, [&](const trace::Trace &run) {
-		const auto dtype = dtypeOf(run); // CPU calls have another default
 		Table table("lll");
 		table.add({"setting", "from", "value"}, Style::bold);
 		for (const auto &[name, value, origin] : run.config)
-			table.add({configName(name), origin,
-			           value.empty()                                   ? "-"
-			           : configName(name) == "dtype" && value != dtype ? fmt::format("{} (CPU: {})", value, dtype)
-			                                                           : value});
+			table.add({configName(name), origin, shownSetting(run, name, value)});
 		for (const auto &[number, rule, origin] : run.rules)
 			table.add({"rule " + number, origin, rule});
 		return table.print(terminal, terminal.width);

@@ -26,8 +26,10 @@ Terminal::Terminal(int file, Colour colour)
 	hasColour = colour == Colour::always || (colour == Colour::automatic && isTerminal && !(noColour && *noColour));
 	width = columns && isTerminal ? std::strtoul(columns, nullptr, 10) : 0;
 	winsize size = {};
+	const bool isSized = isTerminal && ::ioctl(file, TIOCGWINSZ, &size) == 0;
+	height = isSized ? size.ws_row : 0;
 	if (width == 0 && isTerminal)
-		width = ::ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+		width = isSized && size.ws_col > 0 ? size.ws_col : 80;
 }
 
 std::string Terminal::paint(Style style, const std::string &text) const

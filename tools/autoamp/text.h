@@ -18,7 +18,8 @@ struct Terminal {
 	std::string paint(Style style, const std::string &text) const;
 
 	bool hasColour;
-	size_t width; // COLUMNS or that of the terminal; 0: no limit (not a terminal)
+	size_t height; // rows; 0: unknown
+	size_t width;  // COLUMNS or that of the terminal; 0: no limit (not a terminal)
 };
 
 std::string count(uint64_t number);                                // 12,345

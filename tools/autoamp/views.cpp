@@ -151,6 +151,7 @@ Json toJson(size_t id, const trace::Trace &run)
 	        {"pid", run.pid},
 	        {"rank", isNumber ? Json(std::stoi(run.rank)) : orNull(run.rank)},
 	        {"command", run.command},
+	        {"launched", orNull(run.launched)},
 	        {"folder", orNull(run.folder)},
 	        {"emulated", run.emulated},
 	        {"device", run.devices},

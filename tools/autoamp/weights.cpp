@@ -82,7 +82,7 @@ std::string describeWeights(const WeightsSum &sum)
 	for (const auto &[reason, calls] : sum.reasons)
 		if (calls > 0)
 			text += fmt::format("{}{} {}", std::exchange(separator, ", "), reason, count(calls));
-	return *separator == ',' ? text + " (autoamp help report)" : text;
+	return *separator == ',' ? text + " (autoamp help reports)" : text;
 }
 
 Json toJson(const WeightsSum &sum)

@@ -412,8 +412,8 @@ struct Trace::Loader {
 		} else if (group == "run") {
 			for (auto [key, field] :
 			     {std::pair{"exe", &trace.exe}, std::pair{"program", &trace.program}, std::pair{"host", &trace.host},
-			      std::pair{"folder", &trace.folder}, std::pair{"rank", &trace.rank}, std::pair{"ranks", &trace.ranks},
-			      std::pair{"job", &trace.job}})
+			      std::pair{"folder", &trace.folder}, std::pair{"launched", &trace.launched},
+			      std::pair{"rank", &trace.rank}, std::pair{"ranks", &trace.ranks}, std::pair{"job", &trace.job}})
 				if (name == key)
 					*field = value;
 		}

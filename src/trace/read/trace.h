@@ -33,7 +33,8 @@ public:
 	std::string ranks, job;               // number of ranks, and id of their job; "": unknown
 	uint64_t jobNumber = 0;               // Header::job
 	std::vector<std::string> command;
-	std::string folder;                                // the working folder at the first call; "": unknown
+	std::string launched; // the program and arguments of `autoamp run`, as a shell reads them; "": started without it
+	std::string folder;   // working folder of `autoamp run`, or of the process at its first call; "": unknown
 	std::vector<PropertyInfo> config, rules, versions; // in the order written
 	std::vector<std::string> devices;                  // by ordinal
 	std::vector<int> capabilities;                     // by ordinal: 90 for sm_90; 0: unknown

@@ -157,8 +157,15 @@ bool Recorder::makeFile(const Options &options)
 	completeHeader(options);
 
 	properties_.add("run", "exe", scratch->exe, "");
-	if (getcwd(scratch->folder, sizeof scratch->folder))
-		properties_.add("run", "folder", scratch->folder, "");
+	const char *const launched = options.lookup ? options.lookup(kCommandVariable) : nullptr;
+	const char *const line = launched ? strchr(launched, '\n') : nullptr;
+	if (line && static_cast<size_t>(line - launched) < sizeof scratch->folder) {
+		*std::copy(launched, line, scratch->folder) = 0;
+		properties_.add("run", "launched", line + 1, "");
+	} else if (!getcwd(scratch->folder, sizeof scratch->folder)) {
+		*scratch->folder = 0;
+	}
+	properties_.add("run", "folder", scratch->folder, "");
 	properties_.add("run", "program", scratch->program, "");
 	properties_.add("run", "host", scratch->host, "");
 	if (*parts.rank)
