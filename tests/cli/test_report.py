@@ -230,6 +230,14 @@ class Table(Case):
             text = self.summary(*names, COLUMNS=str(columns))
             self.assertLessEqual(max(len(line) for line in text.splitlines() if not line.startswith(("next: ", "more: "))), columns)
 
+    def test_long_names_have_a_line_of_their_own(self):
+        """If not even the time fits beside them."""
+        name = self.trace("convolutions")
+        for columns in (50, 60, 70):
+            text = self.summary("--report", "ops", name, COLUMNS=str(columns))
+            self.assertLessEqual(max(map(len, text.splitlines())), columns)
+            self.assertRegex(" ".join(text.split()), r"cudnnConvolutionForward NN n32 c256 28x28 k256 3x3 s1 p1 d1 g1 n(chw|hwc) 3.00 us 33.3 % 1 ")
+
     def test_numbers_are_whole_or_left_out(self):
         name = self.trace("faults")
         for columns in range(60, 81):
@@ -257,6 +265,12 @@ class Table(Case):
     def test_what_takes_most_time_is_named_whole(self):
         line = next(line for line in self.summary(self.trace("convolutions"), COLUMNS="80").splitlines() if line.startswith("most time"))
         self.assertRegex(line, r"\Amost time: conv2d n32 c256 28x28 k256 3x3 s1 p1 d1 g1 n(hwc|chw) [0-9.]+ %\Z")
+
+    def test_the_switch_of_disabled_calls(self):
+        name = self.trace("mixed")
+        for settings, switch in (("STRATEGY=fp32", "AUTOAMP_STRATEGY=fp32"), ("ENABLED=0", "AUTOAMP_ENABLED=0")):
+            text = self.summary("--what-if", settings, name)
+            self.assertRegex(text, rf"\n  disabled +100.0 % +3,000 +switched off by {switch}\n")
 
     def test_several_runs_show_the_settings_of_each(self):
         names = self.trace("mixed"), self.trace("observed"), self.trace("low")

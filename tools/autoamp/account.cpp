@@ -87,6 +87,18 @@ void Sum::add(const trace::RowInfo &row)
 	modelNs += runTime(row) * double(row.calls);
 }
 
+namespace {
+
+// The setting behind the reason `disabled`.
+const char *switchOf(const trace::Trace &run)
+{
+	return configOf(run, "enabled") == "0"       ? "AUTOAMP_ENABLED=0"
+	       : configOf(run, "strategy") == "fp32" ? "AUTOAMP_STRATEGY=fp32"
+	                                             : "NVIDIA_TF32_OVERRIDE=0";
+}
+
+} // namespace
+
 Account add(const std::vector<trace::Trace> &runs)
 {
 	Account account;
@@ -111,6 +123,8 @@ Account add(const std::vector<trace::Trace> &runs)
 			sum.isOnCpu &= isOnCpu(row);
 			if (!row.cause.empty())
 				sum.causes.insert(row.cause);
+			else if (row.reason == policy::name(policy::Reason::disabled))
+				sum.switches.insert(switchOf(run));
 			if (!row.eligible)
 				continue;
 			sum.eligible.add(row);
@@ -335,12 +349,16 @@ std::string adviceOn(policy::Reason reason, bool isOnCpu)
 std::string ReasonSum::meaning() const
 {
 	const auto known = reasonOf(reason);
+	if (switches.size() == 1)
+		return "switched off by " + *switches.begin();
 	return known ? meaningOf(*known, isOnCpu) : "";
 }
 
 std::string ReasonSum::advice() const
 {
 	const auto known = reasonOf(reason);
+	if (switches.size() == 1)
+		return "unset " + *switches.begin();
 	return known ? adviceOn(*known, isOnCpu) : "";
 }
 

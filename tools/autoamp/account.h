@@ -40,10 +40,11 @@ struct Sum {
 
 struct ReasonSum : Sum {
 	std::string reason, decision;
-	std::set<std::string> causes; // modes, variables and features behind the reason
-	Sum eligible;                 // the part with a lower-precision form
-	bool isLower = false;         // lowered, or would have been
-	bool isOnCpu = true;          // all calls are those of a CPU BLAS
+	std::set<std::string> causes;   // modes, variables and features behind the reason
+	std::set<std::string> switches; // settings behind the reason `disabled`
+	Sum eligible;                   // the part with a lower-precision form
+	bool isLower = false;           // lowered, or would have been
+	bool isOnCpu = true;            // all calls are those of a CPU BLAS
 
 	std::string meaning() const; // "": the reason is newer than this program
 	std::string advice() const;

@@ -179,13 +179,52 @@ void Table::add(std::vector<std::string> cells, Style style)
 	rows_.push_back({std::move(cells), style});
 }
 
-std::string Table::print(const Terminal &terminal, size_t width) const
+std::vector<size_t> Table::widths() const
 {
-	constexpr size_t leastRoom = 24;
 	std::vector<size_t> widths(alignment_.size());
 	for (const auto &row : rows_)
 		for (size_t column = 0; column < row.cells.size(); column++)
 			widths[column] = std::max(widths[column], widthOf(row.cells[column]));
+	return widths;
+}
+
+std::string Table::print(const Terminal &terminal, size_t width) const
+{
+	const auto each = widths();
+	const size_t texts = std::min(alignment_.find('r'), alignment_.size()); // columns before the first number
+	size_t used = 0;
+	for (size_t column = 0; column <= texts && column < each.size(); column++)
+		used += each[column] + 2;
+	const bool isStacked = width && texts > 0 && texts < alignment_.size() && used - 2 > width;
+	std::string result;
+	if (!isStacked) {
+		for (const auto &line : lines(terminal, width))
+			result += line + "\n";
+		return result;
+	}
+	constexpr size_t indent = 4;
+	Table rest(alignment_.substr(texts));
+	for (const auto &row : rows_) {
+		const auto begin = row.cells.begin() + static_cast<ptrdiff_t>(std::min(texts, row.cells.size()));
+		rest.rows_.push_back({{begin, row.cells.end()}, row.style});
+	}
+	const auto others = rest.lines(terminal, width - indent);
+	for (size_t i = 0; i < rows_.size(); i++) {
+		std::string identity;
+		for (size_t column = 0; column < texts && column < rows_[i].cells.size(); column++)
+			identity += (column ? "  " : "") + rows_[i].cells[column];
+		result += terminal.paint(rows_[i].style, wrap(identity, width, 2)) + "\n";
+		std::istringstream parts(others[i]);
+		for (std::string part; std::getline(parts, part);)
+			result += std::string(indent, ' ') + part + "\n";
+	}
+	return result;
+}
+
+std::vector<std::string> Table::lines(const Terminal &terminal, size_t width) const
+{
+	constexpr size_t leastRoom = 24;
+	const auto widths = this->widths();
 	const size_t last = alignment_.size() - 1;
 	size_t before = 0; // columns before the last one
 	for (size_t column = 0; column < last; column++)
@@ -199,7 +238,7 @@ std::string Table::print(const Terminal &terminal, size_t width) const
 			break;
 		room = end;
 	}
-	std::string result;
+	std::vector<std::string> result;
 	for (const auto &row : rows_) {
 		std::string line;
 		for (size_t column = 0; column < std::min(columns, row.cells.size()); column++) {
@@ -212,7 +251,7 @@ std::string Table::print(const Terminal &terminal, size_t width) const
 		                               row.cells.end(), [](auto &cell) { return !cell.empty(); });
 		if (isCut)
 			line += std::string(room - 1 - widthOf(line), ' ') + "…";
-		result += terminal.paint(row.style, isWrapped ? wrap(line, width, before) : fit(line, width)) + "\n";
+		result.push_back(terminal.paint(row.style, isWrapped ? wrap(line, width, before) : fit(line, width)));
 	}
 	return result;
 }

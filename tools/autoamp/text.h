@@ -43,7 +43,8 @@ std::string wrap(const std::string &text, size_t width, size_t indent);
 std::string reflow(const std::string &text, size_t width);
 
 // Rows of cells. Each column is as wide as its widest cell; numbers are right-aligned. A left-aligned last column is
-// wrapped if it has enough space; other columns are cut to the terminal.
+// wrapped if it has enough space; other columns are cut to the terminal. If not even the first column of numbers fits
+// beside the texts before it, these texts have a line of their own.
 class Table
 {
 public:
@@ -56,6 +57,9 @@ private:
 		std::vector<std::string> cells;
 		Style style;
 	};
+	std::vector<size_t> widths() const;
+	std::vector<std::string> lines(const Terminal &terminal, size_t width) const; // one text per row
+
 	std::string alignment_;
 	std::vector<Row> rows_;
 };
