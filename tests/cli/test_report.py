@@ -231,7 +231,7 @@ class Table(Case):
             self.assertLessEqual(max(len(line) for line in text.splitlines() if not line.startswith(("next: ", "more: "))), columns)
 
     def test_long_names_have_a_line_of_their_own(self):
-        """If not even the time fits beside them."""
+        """If not even the time fits next to them."""
         name = self.trace("convolutions")
         for columns in (50, 60, 70):
             text = self.summary("--report", "ops", name, COLUMNS=str(columns))
