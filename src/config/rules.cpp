@@ -422,6 +422,9 @@ std::vector<std::string> Rules::warnings() const
 			why = whyTaken(std::span(list.data(), &rule), rule);
 		if (!why.empty())
 			lines.push_back(rule.place + ": the rule never matches: " + why);
+		else if (rule.asked[static_cast<size_t>(Matcher::device)] == "cpu" &&
+		         (rule.precision == op::Dtype::tf32 || rule.precision == op::Dtype::float16))
+			lines.push_back(rule.place + ": a CPU lowers calls to bfloat16 only; the rule keeps them unchanged");
 	}
 	return lines;
 }

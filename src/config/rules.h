@@ -88,7 +88,7 @@ struct Rules {
 
 	// Appends a rule. Returns the error with its place, or an empty text.
 	std::string add(const Table &table, Lists lists, std::span<const char *const> entries);
-	// Rules that can never decide about a call, one line each.
+	// Rules that can never decide about a call, or never lower it as they say, one line each.
 	std::vector<std::string> warnings() const;
 };
 

@@ -257,6 +257,8 @@ TEST_CASE("rules that can never match are reported")
 	     R"(f.toml:1:1: the rule never matches: entry = "cublasSgem_v2" matches no entry point of a product; did you mean cublasSgemm_v2?)"},
 	    {rule("op = \"matmull\""),
 	     R"(f.toml:1:1: the rule never matches: op = "matmull" reaches no product that autoamp intercepts; did you mean matmul?)"},
+	    {"[[rule]]\ndevice = \"cpu\"\nprecision = \"tf32\"\n",
+	     "f.toml:1:1: a CPU lowers calls to bfloat16 only; the rule keeps them unchanged"},
 	    {rule("k = \"9..8\""), R"(f.toml:1:1: the rule never matches: k = "9..8" is an empty range)"},
 	    {rule("m = \"<0\""), R"(f.toml:1:1: the rule never matches: m = "<0" is an empty range)"},
 	    {rule("") + rule("m = 1"), "f.toml:4:1: the rule never matches: the rule at f.toml:1:1 matches all its calls"},
