@@ -44,7 +44,7 @@ std::string reflow(const std::string &text, size_t width);
 
 // Rows of cells. Each column is as wide as its widest cell; numbers are right-aligned. A left-aligned last column is
 // wrapped if it has enough space; other columns are cut to the terminal. If not even the first column of numbers fits
-// beside the texts before it, these texts have a line of their own.
+// next to the texts before it, these texts have a line of their own.
 class Table
 {
 public:
