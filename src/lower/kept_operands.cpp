@@ -50,7 +50,7 @@ void KeptOperands::choose(LoweredCall &call, int operand, const void *source, ui
 	if (!call.isCaptured)
 		weights.collect(*call.driver, call.context->memory);
 	Use &use = uses_[operand];
-	isPaired_ = isPaired_ || (isOn && call.isCaptured);
+	isReserving_ = isPaired_ = isPaired_ || (isOn && call.isCaptured);
 	bool isFull;
 	use.weight = weights.claim(source, layout, isFull);
 	if (!use.weight) {
@@ -268,7 +268,7 @@ bool KeptOperands::dropObservation()
 			use = {};
 			isDropped = true;
 		}
-	return std::exchange(isPaired_, false) || isDropped;
+	return std::exchange(isReserving_, false) || isDropped;
 }
 
 bool KeptOperands::needsSettle(const LoweredCall &call) const

@@ -32,13 +32,13 @@ public:
 	bool needsRecords() const { return isUsed() || isCaptured_; }
 	// The kernels for kept operands run.
 	bool isUsed() const { return uses_[0].weight || uses_[1].weight || isPaired_; }
-	// Drops what needs memory and makes or uses no copy. False: there was nothing.
+	// Drops what needs memory and makes or uses no copy; the nodes of a graph stay the same. False: there was nothing.
 	bool dropObservation();
 	void setLaunched() { isLaunched_ = true; }                              // the kernels observe what was chosen
 	cuda::Address copyOf(int operand) const { return uses_[operand].copy; } // 0: the operand has none
 	// False: the copy saves the memory of the conversion. Captured calls reserve it in any case, because its size
 	// decides which calls of a graph share memory, and with that the edges of the graph.
-	bool needsScratch(int operand) const { return isPaired_ || !copyOf(operand); }
+	bool needsScratch(int operand) const { return isReserving_ || !copyOf(operand); }
 	// True if a settle kernel must follow the cast to bfloat16.
 	bool needsSettle(const LoweredCall &call) const;
 	// Sets the parameters of the kernels. records: memory for kernels::recordCount() records.
@@ -61,6 +61,7 @@ private:
 	LoweredCall *call_ = nullptr;
 	bool isLaunched_ = false, isCaptured_ = false;
 	bool isPaired_ = false; // captured: cast and settle run with and without a copy, so that graphs have the same nodes
+	bool isReserving_ = false; // captured: memory for the conversion of an operand with a copy
 };
 
 // True if operands of this call may be kept or observed.

@@ -85,7 +85,9 @@ Outcome attempt(LoweredCall &call, Family &family)
 	if (isShort) {
 		// The driver has the released memory when the last products with these copies have ended.
 		const bool hasRoom = call.context->weights.makeRoom(*call.driver, call.context->memory, bytes);
-		if (family.dropObservation() || hasRoom)
+		if (hasRoom)
+			block = allocate(call, bytes, true);
+		if (block.failure != cuda::Failure::none && family.dropObservation())
 			block = allocate(call, family.bytes(), family.needs.unboundedMemory || hasRoom);
 	}
 	if (block.failure != cuda::Failure::none)

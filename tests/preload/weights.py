@@ -155,12 +155,13 @@ class Same:
         self.assertGreater(weights_of(checked.rows())["served"], 0)
 
     def test_updates_of_graphs(self):
-        """Copies change no edge of a graph."""
-        off, checked = (run(PROGRAM, "shared_in_turn", **self.way.variables, WEIGHTS=mode) for mode in ("off", "checked"))
-        for result in (off, checked):
-            self.assertFine(result)
-        self.assertEqual(checked.bits(), off.bits())
-        self.assertGreater(weights_of(checked.rows())["served"], 1)
+        """Copies change no edge and no node of a graph, also if they exceed the memory."""
+        for memory in ("1G", "1650K"):
+            off, checked = (run(PROGRAM, "shared_in_turn", **self.way.variables, WEIGHTS=mode, MEMORY=memory) for mode in ("off", "checked"))
+            for result in (off, checked):
+                self.assertFine(result)
+            self.assertEqual(checked.bits(), off.bits())
+            self.assertGreater(weights_of(checked.rows())["served"], 1)
 
     def test_memory_of_graphs(self):
         """Four weights in a graph. Half of the memory holds one copy. With the smaller memory, the rest is too little for a
