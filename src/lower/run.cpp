@@ -85,10 +85,13 @@ Outcome attempt(LoweredCall &call, Family &family)
 	if (isShort) {
 		// The driver has the released memory when the last products with these copies have ended.
 		const bool hasRoom = call.context->weights.makeRoom(*call.driver, call.context->memory, bytes);
-		if (hasRoom)
-			block = allocate(call, bytes, true);
-		if (block.failure != cuda::Failure::none && family.dropObservation())
-			block = allocate(call, family.bytes(), family.needs.unboundedMemory || hasRoom);
+		const auto retry = [&] { return allocate(call, family.bytes(), family.needs.unboundedMemory || hasRoom); };
+		if ((!call.isCaptured && family.dropObservation()) || hasRoom)
+			block = retry();
+		// What a captured call reserves decides the edges of its graph. It is dropped only if the copies of graphs hold
+		// memory that the driver lacks: of the budget, the call has as much as without copies.
+		if (call.isCaptured && block.failure == cuda::Failure::outOfMemory && family.dropObservation())
+			block = retry();
 	}
 	if (block.failure != cuda::Failure::none)
 		return decline(reasonOf(block.failure), "allocating device memory");
