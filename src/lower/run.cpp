@@ -88,8 +88,8 @@ Outcome attempt(LoweredCall &call, Family &family)
 		const auto retry = [&] { return allocate(call, family.bytes(), family.needs.unboundedMemory || hasRoom); };
 		if ((!call.isCaptured && family.dropObservation()) || hasRoom)
 			block = retry();
-		// What a captured call reserves decides the edges of its graph. It is dropped only if the copies of graphs hold
-		// memory that the driver lacks: of the budget, the call has as much as without copies.
+		// The reserve of a captured call decides the edges of its graph. It is dropped only if the copies of graphs
+		// hold memory that the driver lacks: the call has as much of the budget as without copies.
 		if (call.isCaptured && block.failure == cuda::Failure::outOfMemory && family.dropObservation())
 			block = retry();
 	}

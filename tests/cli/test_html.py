@@ -178,6 +178,13 @@ class Html(Pages):
             source = re.search(r"fp32 products +(time \(\w+\)) ", summary).group(1)
             self.assertIn(f">{source}</span>", card)
 
+    def test_unchanged_calls_have_their_reason(self):
+        text = self.page_of(self.trace("observed"))
+        self.assertIn("level O0 (changes no call), ", text)
+        self.assertIn("100.0 % of the time is in calls that run unchanged, because level O0 changes no call.", text.replace("\u202f", " "))
+        self.assertIn("<code>too_small</code>: too little work", self.page_of(self.trace("mixed")))
+        self.assertRegex(text, r"The fp32 products take 120 µs unchanged, 120 µs as run, and 105 µs \(1.14×\) with the best strategy.")
+
     def test_the_reason_for_tf32(self):
         self.assertIn("; some calls ran in TF32: the cost model predicts it to be faster", self.page_of(self.trace("costs", "tf32.aat", "5")))
         self.assertNotIn("TF32", self.page_of(self.trace("mixed")))

@@ -40,7 +40,8 @@ std::string about(const Json &runs, const Runs &traces)
 	std::vector<std::string> settings;
 	for (const std::string name : {"level", "dtype", "strategy"})
 		if (const auto value = name == "dtype" ? dtypeOf(first) : text(run["config"], name.c_str()); !value.empty())
-			settings.push_back(fmt::format("{} {}", name, value));
+			settings.push_back(
+			    fmt::format("{} {}{}", name, value, name == "level" ? html(meaningOfLevel(first, value)) : ""));
 	if (!run["rules"].empty())
 		settings.push_back(plural(run["rules"].size(), "rule"));
 	parts.push_back(fmt::format("{}", fmt::join(settings, ", ")));

@@ -50,13 +50,9 @@ std::string gainCard(const Account &account)
 	const auto &sum = gain.sum();
 	body += fmt::format("<p class=\"big{}\">{}</p>\n<p>{}</p>\n", isSlower(sum.gain()) ? " bad" : "", html(title),
 	                    gainTag(account));
-	body +=
-	    fmt::format("<p>The fp32 products take {} unchanged and {} as run.", time(sum.asAskedNs), time(sum.asRunNs));
-	if (isFaster(sum.asRunNs / sum.bestNs))
-		body += fmt::format(" With the best strategy they take {} ({:.2f}×).", time(sum.bestNs), sum.bestGain());
-	else if (sum.asRunNs > 0)
-		body += " No other strategy is faster.";
-	body += "</p>\n";
+	body += fmt::format("<p>The fp32 products take {} unchanged, {} as run, and {} ({:.2f}×) {}.</p>\n",
+	                    time(sum.asAskedNs), time(sum.asRunNs), time(sum.bestNs), sum.bestGain(),
+	                    gain.isMeasured() ? "with the faster precision of each shape" : "with the best strategy");
 	if (!gain.isMeasured() && gain.asRunNs > 0)
 		body +=
 		    fmt::format("<p>Measured as run: <b>{}</b> {}. There is no measured time of the unchanged program.</p>\n",
@@ -95,9 +91,13 @@ std::string whereCard(const Account &account)
 			first = &reason;
 	}
 	if (first)
-		body += fmt::format("<p>{} of the time is in calls that run unchanged, mostly for the reason <code>{}</code> "
-		                    "(<a href=\"#reasons\">reasons</a>).</p>\n",
-		                    html(share(kept, all)), html(first->reason));
+		body +=
+		    fmt::format("<p>{} of the time is in calls that run unchanged, mostly for the reason <code>{}</code>: {} "
+		                "(<a href=\"#reasons\">reasons</a>).</p>\n",
+		                html(share(kept, all)), html(first->reason), html(first->meaning()));
+	else if (account.observed.calls > 0)
+		body += fmt::format("<p>{} of the time is in calls that run unchanged, because level O0 changes no call.</p>\n",
+		                    html(share(timeOf(account.eligibleObserved), all)));
 	else
 		body += "<p>No call runs unchanged.</p>\n";
 	return body + "</div>\n";

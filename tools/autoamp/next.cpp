@@ -92,10 +92,23 @@ std::vector<std::string> withoutOptions(const std::vector<std::string> &words, c
 	return others;
 }
 
+// The run whose settings the advice is about: that with the most time to save.
+static const trace::Trace &mainRun(const Runs &runs)
+{
+	const auto saving = [](const trace::Trace &run) {
+		double ns = 0;
+		for (const auto &row : run.rows)
+			if (const auto times = modelTimes(row); row.eligible && times.asRunNs > times.bestNs)
+				ns += times.asRunNs - times.bestNs;
+		return ns;
+	};
+	return *std::max_element(runs.begin(), runs.end(), [&](auto &x, auto &y) { return saving(x) < saving(y); });
+}
+
 Again againFrom(const Runs &runs)
 {
 	static constexpr const char *ofThisRun[] = {"AUTOAMP_TRACE_FILE", "AUTOAMP_DIR"}; // the new run has its own
-	const auto &run = runs.front();
+	const auto &run = mainRun(runs);
 	const bool isOnCpu = std::any_of(run.rows.begin(), run.rows.end(), [](auto &row) { return tool::isOnCpu(row); });
 	const std::string device = run.emulated                     ? " --device emulated"
 	                           : isOnCpu && run.devices.empty() ? " --device cpu"
@@ -152,7 +165,7 @@ struct Facts {
 
 	const Saving &saving(Cause cause) const { return savings[static_cast<size_t>(cause)]; }
 	bool isLarge(double ns) const { return ns > 0 && ns >= leastSaving * account.gain.model.asRunNs; }
-	std::string setting(const char *name) const { return configOf(runs.front(), name); }
+	std::string setting(const char *name) const { return configOf(mainRun(runs), name); }
 	const ScalerSum *events(const char *kind) const
 	{
 		for (const auto &sum : account.scaler)
@@ -214,7 +227,10 @@ Choice whatIf(const Facts &facts)
 			changes.push_back({variable, value});
 	if (changes.empty())
 		return {};
-	return step("run the program with these settings", "so far, nothing was run with them", facts.again(changes));
+	if (const auto &model = facts.account.gain.model; facts.account.gain.isKnown() && model.gain() < 0.995)
+		return step("do not use these settings", "the cost model expects " + ratioText(model.gain()),
+		            facts.report + " --report reasons");
+	return step("run the program with these settings", "this report is calculated", facts.again(changes));
 }
 
 Choice recordAgain(const Facts &facts)
@@ -287,7 +303,7 @@ Choice chooseStrategy(const Facts &facts)
 Choice dropRule(const Facts &facts)
 {
 	const auto &saving = facts.saving(Cause::rule);
-	const auto &run = facts.runs.front();
+	const auto &run = mainRun(facts.runs);
 	const auto config = facts.setting("config");
 	if ((config.empty() && run.rules.empty()) || !facts.isLarge(saving.ns))
 		return {};

@@ -42,6 +42,12 @@ std::string describeShapes(const Account &account, size_t width)
 	return text;
 }
 
+std::string meaningOfLevel(const trace::Trace &run, const std::string &level)
+{
+	const auto lists = configOf(run, "lists");
+	return level == "O0" ? " (changes no call)" : lists.empty() ? "" : fmt::format(" ({} lists)", lists);
+}
+
 std::string whyTf32(const std::vector<const trace::Trace *> &runs)
 {
 	std::set<std::string> causes;

@@ -22,6 +22,8 @@ std::vector<std::string> scalerGaps(const Runs &runs);
 std::vector<std::string> shortages(const Account &account);
 // Lines about kept copies: their use, missing memory, changed weights, and the benefit that copies would have had.
 std::vector<std::string> describeKept(const Account &account);
+// " (torch lists)", " (changes no call)"
+std::string meaningOfLevel(const trace::Trace &run, const std::string &level);
 // The causes of calls in TF32 although another type is configured; "": no such call.
 std::string whyTf32(const std::vector<const trace::Trace *> &runs);
 std::string whyTf32(const Runs &runs);

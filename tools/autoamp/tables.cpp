@@ -1,5 +1,5 @@
-// The report as text. The summary fits 80x24. It shows what was lowered, where fp32 time goes, the gain, what was kept
-// and why, the scaler events, and the next commands.
+// The report as text. The summary fits 80x24, except with many remarks. It shows what was lowered, where fp32 time
+// goes, the gain, what was kept and why, the scaler events, and the next commands.
 #include "tools/autoamp/commands.h"
 #include "tools/autoamp/ending.h"
 #include "tools/autoamp/escape.h"
@@ -48,13 +48,6 @@ std::string versionOf(const trace::Trace &run, const char *name)
 		if (property.name == name)
 			return property.value;
 	return {};
-}
-
-// " (torch lists)", " (changes no call)"
-std::string meaningOfLevel(const trace::Trace &run, const std::string &level)
-{
-	const auto lists = configOf(run, "lists");
-	return level == "O0" ? " (changes no call)" : lists.empty() ? "" : fmt::format(" ({} lists)", lists);
 }
 
 // Settings, first device and BLAS of a run.
@@ -203,7 +196,7 @@ size_t linesOf(const std::string &text)
 	return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
 }
 
-// Shows as many reasons as lines remain; the last line counts the rest.
+// Shows as many reasons as lines remain, at least one; the last line counts the rest.
 std::string whyKept(const Terminal &terminal, const Account &account, size_t width, size_t lines)
 {
 	std::vector<const ReasonSum *> kept;
@@ -230,17 +223,16 @@ std::string whyKept(const Terminal &terminal, const Account &account, size_t wid
 	if (kept.empty())
 		return {};
 	size_t number = kept.size();
-	while (number > 0 && linesOf(tableOf(number)) > lines)
+	while (number > 1 && linesOf(tableOf(number)) > lines)
 		number--;
-	return number > 0 ? tableOf(number) : std::string();
+	return tableOf(number); // at least the first one
 }
 
-// isCut: one line of the terminal each.
-std::string withLines(const std::vector<std::string> &lines, size_t width, bool isCut = false)
+std::string withLines(const std::vector<std::string> &lines, size_t width)
 {
 	std::string text;
 	for (const auto &line : lines)
-		text += (isCut ? fit(shown(line), width) : wrap(line, width, 2)) + "\n";
+		text += wrap(line, width, 2) + "\n";
 	return text;
 }
 
@@ -293,16 +285,15 @@ void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, co
 	std::string text, kept;
 	size_t used = 0;
 	const size_t most = summaryLines(terminal);
-	// A short gain and cut lines make space for the reasons.
-	for (const auto &[isShort, isCut] : {std::pair(false, false), {true, false}, {true, true}}) {
+	// A short gain makes space for the reasons.
+	for (const bool isShort : {false, true}) {
 		const auto begin =
 		    withLines(top, width) + "\n" + gainOf(terminal, account, width, isShort) + work(terminal, account, width);
-		const auto end = withLines(bottom, width, isCut) + withLines({"advice: " + adviceOf(account.next)}, width);
+		const auto end = withLines(bottom, width) + withLines({"advice: " + adviceOf(account.next)}, width);
 		used = linesOf(begin) + linesOf(end) + rowsOf(next);
 		kept = whyKept(terminal, account, width, !width ? SIZE_MAX : most - std::min(most, used));
 		text = begin + kept + end + next;
-		const bool isWhole = account.eligibleKept.calls + account.fallback.calls == 0 || !kept.empty();
-		if (!width || (isWhole && used <= most))
+		if (!width || used + linesOf(kept) <= most)
 			break;
 	}
 	const auto more = message("more: {} report --report ops {}\n", invocation, places);

@@ -291,7 +291,9 @@ void findBest(Runs &runs, std::span<const char *const> entries)
 			row.bestPrecision = !isLower                                   ? row.dtypeAsked
 			                    : best->strategy == policy::Strategy::tf32 ? op::name(op::Dtype::tf32)
 			                                                               : op::name(options.dtype);
-			if (isLowered && row.estLoweredNs < row.estBestNs) // `auto` needs a minimum gain
+			const bool wouldBeLowered = row.decision == policy::name(policy::Verdict::observed) &&
+			                            row.strategy != policy::name(policy::Strategy::fp32);
+			if ((isLowered || wouldBeLowered) && row.estLoweredNs < row.estBestNs) // `auto` needs a minimum gain
 				row.estBestNs = row.estLoweredNs, row.bestPrecision = row.dtypeCompute;
 		}
 	}
