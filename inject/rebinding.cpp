@@ -22,18 +22,17 @@ unsigned neededVersion(const Object &object, const Library &library)
 	return needed;
 }
 
-void rebind(dl_phdr_info &info, const Object &object, unsigned index, uintptr_t at)
+void rebind(dl_phdr_info &info, const Object &object, unsigned index, void **place)
 {
 	const unsigned version = neededVersion(object, entries[index].library);
-	auto &place = *reinterpret_cast<void **>(at);
-	Object target = {load(place)};
+	Object target = {load(*place)};
 	if (version == versionCount || isOurs(target.address))
 		return;
 	// A reference into the object itself is not bound so far. Any other reference must point to the function that the
 	// slot would find.
 	if (!isOwner(&info, 0, &target) && target.address != findInLibrary(version * rowCount + index, nullptr))
 		return;
-	redirect(&place, entryOf(version, index), isReadOnly(info, &place));
+	redirect(place, entryOf(version, index), isReadOnly(info, place));
 }
 
 struct Scan {
@@ -53,20 +52,11 @@ int rebindObject(dl_phdr_info *info, size_t, void *data)
 	    (neededVersion(object, cublas) == versionCount && neededVersion(object, cublaslt) == versionCount &&
 	     neededVersion(object, cudnn) == versionCount && neededVersion(object, cudart) == versionCount))
 		return 0;
-	const auto *symbols = object.table<Symbol>(DT_SYMTAB);
-	const auto *strings = object.table<char>(DT_STRTAB);
-	constexpr ElfW(Sxword) tables[][2] = {{DT_JMPREL, DT_PLTRELSZ}, {DT_RELA, DT_RELASZ}};
-	for (const auto &[table, size] : tables) {
-		const auto *each = object.table<ElfW(Rela)>(table), *end = each + object.value(size) / sizeof *each;
-		for (; each != end; each++) {
-			const auto type = ELF64_R_TYPE(each->r_info);
-			const Symbol &symbol = symbols[ELF64_R_SYM(each->r_info)];
-			if ((type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64) || symbol.st_shndx)
-				continue; // not a reference to a function, or defined in the object itself
-			if (const unsigned index = rowOf(strings + symbol.st_name); index < rowCount)
-				rebind(*info, object, index, object.base + each->r_offset);
-		}
-	}
+	forEachReference(object, [&](const char *name, const Symbol &symbol, unsigned, void **place) {
+		const unsigned index = symbol.st_shndx ? rowCount : rowOf(name); // not if the object itself defines it
+		if (index < rowCount)
+			rebind(*info, object, index, place);
+	});
 	return 0;
 }
 

@@ -24,7 +24,7 @@ struct Census {
 struct Walk {
 	Census &census;
 	unsigned objects = 0;
-	bool isChanged = false, hasAmbiguous = false, hasNewAmbiguous = false;
+	bool isChanged = false, hasNewAmbiguous = false;
 };
 
 // Another thread loads objects, which may be partly bound.
@@ -36,7 +36,7 @@ bool isLoaderElsewhere()
 
 int countDefinitions(dl_phdr_info *info, size_t, void *data)
 {
-	auto &[census, objects, isChanged, hasAmbiguous, hasNewAmbiguous] = *static_cast<Walk *>(data);
+	auto &[census, objects, isChanged, hasNewAmbiguous] = *static_cast<Walk *>(data);
 	if (objects == 0) {
 		if ((census.added == info->dlpi_adds && census.removed == info->dlpi_subs) || isLoaderElsewhere())
 			return 1;
@@ -83,25 +83,16 @@ int collectReferences(dl_phdr_info *info, size_t, void *data)
 	const size_t size = length(object.path);
 	if (!object.dynamic || isFront(object.dynamic) || size == 0 || size >= sizeof plugin.path)
 		return 0;
-	const auto *symbols = object.table<Symbol>(DT_SYMTAB);
-	const auto *strings = object.table<char>(DT_STRTAB);
-	constexpr ElfW(Sxword) tables[][2] = {{DT_JMPREL, DT_PLTRELSZ}, {DT_RELA, DT_RELASZ}};
-	for (const auto &[table, bytes] : tables) {
-		const auto *each = object.table<ElfW(Rela)>(table), *end = each + object.value(bytes) / sizeof *each;
-		for (; each && each != end && plugin.count < sizeof plugin.references / sizeof *plugin.references; each++) {
-			const auto type = ELF64_R_TYPE(each->r_info);
-			if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64)
-				continue;
-			const unsigned row = rowOf(strings + symbols[ELF64_R_SYM(each->r_info)].st_name);
-			if (row == blasEntryCount || !plugin.census.isAmbiguous[row])
-				continue;
-			auto *const place = reinterpret_cast<void **>(object.base + each->r_offset);
-			Object target = {load(*place)};
-			const bool isUnbound = type == R_X86_64_JUMP_SLOT && isOwner(info, 0, &target);
-			if (isUnbound || target.address == entryOf(row))
-				plugin.references[plugin.count++] = {place, row, isReadOnly(*info, place)};
-		}
-	}
+	forEachReference(object, [&](const char *name, const Symbol &, unsigned type, void **place) {
+		const unsigned row = rowOf(name);
+		if (row == blasEntryCount || !plugin.census.isAmbiguous[row] ||
+		    plugin.count == sizeof plugin.references / sizeof *plugin.references)
+			return;
+		Object target = {load(*place)};
+		const bool isUnbound = type == R_X86_64_JUMP_SLOT && isOwner(info, 0, &target);
+		if (isUnbound || target.address == entryOf(row))
+			plugin.references[plugin.count++] = {place, row, isReadOnly(*info, place)};
+	});
 	if (plugin.count == 0)
 		return 0;
 	for (size_t i = 0; i <= size; i++)
@@ -136,19 +127,20 @@ void separate(const Plugin &plugin)
 void separatePlugins()
 {
 	static Census census;
-	static bool isBusy; // another thread separates them: waiting for it could hang inside dlopen
+	static bool isBusy;        // another thread separates them: waiting for it could hang inside dlopen
+	const Resolving resolving; // a child must not inherit isBusy
 	if (!haveLoader() || __atomic_exchange_n(&isBusy, true, __ATOMIC_ACQUIRE))
 		return;
-	const Resolving resolving;
 	const unsigned before = census.objects;
 	Walk walk = {census};
 	if (resolving.hasLoader)
 		dl_iterate_phdr(countDefinitions, &walk);
 	if (walk.isChanged)
 		census.objects = walk.objects;
+	bool hasAmbiguous = false;
 	for (const bool isAmbiguous : census.isAmbiguous)
-		walk.hasAmbiguous |= isAmbiguous;
-	if (walk.isChanged && walk.hasAmbiguous)
+		hasAmbiguous |= isAmbiguous;
+	if (walk.isChanged && hasAmbiguous)
 		for (Plugin plugin = {census, walk.hasNewAmbiguous || census.objects < before ? 0 : before};
 		     dl_iterate_phdr(collectReferences, &plugin);
 		     plugin.skipped = plugin.objects, plugin.objects = plugin.count = 0)
