@@ -1,5 +1,5 @@
-// Audit of a lowered product of a CPU BLAS (AUTOAMP_AUDIT): the call also runs unchanged, into scratch memory, which
-// gives the true error and the time in fp32. Any thread.
+// Audit of a lowered product or batch of a CPU BLAS (AUTOAMP_AUDIT): the call also runs unchanged, into scratch memory,
+// which gives the true error and the time in fp32. Any thread.
 #pragma once
 
 #include "src/call/described_call.h"
@@ -22,13 +22,15 @@ public:
 
 private:
 	const char *begin(bool isFirst);
+	void runUnchanged(); // into reference_
 	void compare(uint64_t actualNs);
 
 	const CallInfo &info_;
 	const DescribedCall &described_;
 	const op::BlasCall &call_;
 	std::unique_ptr<float[]> reference_;
-	std::unique_ptr<double[]> sums_; // two for each element of a line
+	std::unique_ptr<float *[]> results_; // places in reference_, of a batch by pointers
+	std::unique_ptr<double[]> sums_;     // two for each element of a line
 	uint64_t ticks_ = 0;
 	const char *skipped_ = nullptr;
 };

@@ -13,8 +13,9 @@
 #include "tools/autoamp/write_watch.h"
 
 #include <algorithm>
+#include <ctime>
 #include <filesystem>
-#include <fmt/chrono.h>
+#include <fmt/format.h>
 #include <fstream>
 #include <gnu/libc-version.h>
 #include <sys/stat.h>
@@ -104,11 +105,13 @@ void addConstants(Section &section, const policy::Options &options)
 	const auto known = thisCpu(options);
 	const auto path = calibrationPath(options);
 	struct stat facts;
+	std::tm date = {};
+	char text[32] = {};
 	if (!known.problem.empty())
 		judge(section, "constants", false, fmt::format("built-in; {} is not used: {}", path, known.problem));
-	else if (known.isCalibrated && ::stat(path.c_str(), &facts) == 0)
-		judge(section, "constants", true,
-		      fmt::format("measured {:%Y-%m-%d %H:%M} on {}: {}", fmt::localtime(facts.st_mtime), cpu::model(), path));
+	else if (known.isCalibrated && ::stat(path.c_str(), &facts) == 0 && localtime_r(&facts.st_mtime, &date) &&
+	         std::strftime(text, sizeof text, "%Y-%m-%d %H:%M", &date))
+		judge(section, "constants", true, fmt::format("measured {} on {}: {}", text, cpu::model(), path));
 	else
 		section.add("constants", fmt::format("built-in; {} doctor --calibrate measures those of this CPU", invocation));
 }

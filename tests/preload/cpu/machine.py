@@ -52,24 +52,16 @@ class Run:
         return json.loads(told.stdout)
 
     def results(self):
-        return {
-name: (case.get("bits"), case.get("classes"), case.get("gaps"), case.get("status")) for name, case in self.cases.items()}
+        return {name: (case.get("bits"), case.get("classes"), case.get("gaps"), case.get("status")) for name, case in self.cases.items()}
 
 
 def run(command, *arguments, front=FRONT, path="", limit=TIMEOUT, **variables):
     """Runs a program of the build folder, or one with a path. front=None: without autoamp."""
     command = [str(PROGRAMS / f"cpu_{command}") if "/" not in str(command) else str(command), *map(str, arguments)]
     folder = pathlib.Path(tempfile.mkdtemp(dir=ROOM))
-    environment = {
-name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-    environment |= {
-	"HOME" : str(ROOM),
-	         "OPENBLAS_NUM_THREADS" : "1",
-	                                  "BLIS_NUM_THREADS" : "1",
-	                                                       "MKL_NUM_THREADS" : "1",
-	                                                                           "OMP_NUM_THREADS" : "1",
-	                                                                                               "LD_LIBRARY_PATH"
-	    : str(path)}
+    environment = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+    threads = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")}
+    environment |= threads | {"HOME": str(ROOM), "LD_LIBRARY_PATH": str(path)}
     if front:
         environment |= {"LD_PRELOAD": str(front), "AUTOAMP_TRACE_FILE": str(folder / "%p.aat")}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
@@ -97,7 +89,8 @@ class Library:
             return run(program, self.file, *self.patterns, *arguments, **self.variables, **options)
         return run(program, *arguments, path=self.path, **self.variables, **options)
 
-#Folders in which Python packages are installed; those of BLAS_TEST_WHEELS in addition.
+
+# Folders in which Python packages are installed; those of BLAS_TEST_WHEELS in addition.
 WHEELS = [folder for folder in [*os.environ.get("BLAS_TEST_WHEELS", "").split(":"), *sys.path[1:]] if folder]
 
 

@@ -6,7 +6,7 @@ import unittest
 import machine
 from machine import CAST, LIBRARIES, lowers, main
 
-#Relative Frobenius errors that rounding to bfloat16 causes, and those of fp32 sums.
+# Relative Frobenius errors that rounding to bfloat16 causes, and those of fp32 sums.
 ROUNDED, EXACT = (1.9e-3, 3.0e-3), 2e-6
 COUNTED = {"sgemv": "matrix_vector", "ssymm": "symmetric", "ssyrk": "rank_update", "strmm": "triangular", "strsm": "triangular",
            "sbgemm": "already_low", "dgemm": "float64", "cgemm": "complex", "zgemm": "complex"}
@@ -196,6 +196,28 @@ class Products(unittest.TestCase):
             self.assertEqual(len(lowered.cases), 36)
             self.assertEqual({(row["decision"], row["reason"], row["batch"]) for row in rows},
                              {("lowered", "white_list", 3), ("kept", "unsupported", 3), ("kept", "grouped", 3)})
+
+    @lowers
+    @each("linked", "looked")
+    def test_audited_batches(self, library, how):
+        """The error of a batch is that of all its products. The results are those without an audit."""
+        if library.name in ("numpy", "scipy"):
+            return  # as in test_batches
+        plain, audited = (library.run(how, "batches", AUTOAMP_AUDIT=audit, **CAST) for audit in ("0", "1"))
+        self.assertEqual((audited.status, audited.errors, audited.results()), (0, "", plain.results()))
+        errors = {}  # by k, which differs from batch to batch: the products of a batch have the same sizes
+        for name, case in audited.cases.items():
+            if ".equal." in name or ".strided." in name:
+                errors.setdefault(int(case["k"]), []).append(float(case["eta"]))
+        rows = audited.report["audit"] if audited.report else []
+        for row in rows:
+            with self.subTest(row["entry"], shape=row["shape"]):
+                own = errors[int(row["shape"].split("x")[2].split()[0])]
+                self.assertEqual((row["audited"], row["recomputed"], row["overflowed"], row["skipped"]), (1, 1, 0, None))
+                self.assertTrue(min(own) * 0.99 <= row["mean_error"] <= max(own) * 1.01, (row, own))
+                self.assertLessEqual(max(own) * 0.99, min(row["worst_row"], row["worst_column"]), (row, own))
+        if library.name.startswith("stub"):
+            self.assertEqual(len(rows), 4)
 
     @each("linked", "looked")
     def test_switched_off(self, library, how):
