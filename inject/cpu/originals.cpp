@@ -118,9 +118,11 @@ unsigned rowOf(const char *name)
 	return row;
 }
 
+// ACML's functions with these names take their arguments by value.
 bool isRoutine(unsigned row, const Object &owner)
 {
-	return !isCommon(routineNames[row]) || owner.find("sgemm_") || owner.find("cblas_sgemm");
+	return !isCommon(routineNames[row]) ||
+	       ((owner.find("sgemm_") || owner.find("cblas_sgemm")) && !owner.find("acmlversion"));
 }
 
 void *definitionFor(unsigned row, const Object &file, bool &isShared)

@@ -147,6 +147,7 @@ class Binding(unittest.TestCase):
         self.assertEqual(out, ["a e", "b e", "a e"])
         self.assertEqual({row["caller"] for row in report["ops"]}, {"libcpu_plugin.so"})
         self.assertEqual(self.same("own_main", calls=0, lowers=False)[0], ["42 506 e"])
+        self.assertEqual(self.same("own_acml", calls=0, lowers=False)[0], ["42 506 e"])
         out, report = self.same("own_linked")
         self.assertEqual(out, ["42 506 e e"])
         self.assertEqual({row["entry"] for row in report["ops"]}, {"cblas_sgemm", "sgemm_"})

@@ -1,10 +1,21 @@
-// A library with functions of its own that have names of a BLAS. -DOTHER: other functions.
+// A library with functions of its own that have names of a BLAS. -DOTHER: other functions. -DACML: it is a BLAS with an
+// interface of its own next to that of Fortran.
 extern "C" {
 
 #ifdef OTHER
 static constexpr int factor = 1000;
 #else
 static constexpr int factor = 100;
+#endif
+
+#ifdef ACML
+void acmlversion(int *, int *, int *)
+{
+}
+
+void sgemm_(...)
+{
+}
 #endif
 
 int sgemm(int a, int b)
