@@ -11,7 +11,7 @@ namespace autoamp::policy {
 
 namespace {
 
-constexpr std::string_view header = "version=1\nmodel=", checkKey = "check=";
+constexpr std::string_view header = "version=2\nmodel=", blasKey = "blas=", checkKey = "check=";
 
 // Calls visit(key, constant) for each constant, in the order of the file.
 template <class AnyCpu, class Visit>
@@ -48,9 +48,9 @@ std::string_view takeLine(std::string_view &text)
 
 } // namespace
 
-std::string textOf(const Cpu &cpu, std::string_view model)
+std::string textOf(const Cpu &cpu, std::string_view model, std::string_view blas)
 {
-	std::string text = std::string(header).append(model) + "\n";
+	std::string text = std::string(header).append(model).append("\n").append(blasKey).append(blas).append("\n");
 	eachConstant(cpu, [&text](const std::string &key, double value) {
 		char digits[32];
 		const char *const end = std::to_chars(digits, digits + sizeof digits, value).ptr;
@@ -59,7 +59,7 @@ std::string textOf(const Cpu &cpu, std::string_view model)
 	return text + std::string(checkKey) + checkOf(text) + "\n";
 }
 
-std::string readCalibration(std::string_view text, std::string_view model, Cpu &cpu)
+std::string readCalibration(std::string_view text, std::string_view model, Cpu &cpu, std::string *blas)
 {
 	if (!text.starts_with(header))
 		return "it has another version, or is not a calibration";
@@ -70,7 +70,8 @@ std::string readCalibration(std::string_view text, std::string_view model, Cpu &
 	if (takeLine(text) != model)
 		return "it was made on another CPU";
 	Cpu made = cpu;
-	bool isGood = true;
+	const std::string_view library = takeLine(text);
+	bool isGood = library.starts_with(blasKey);
 	eachConstant(made, [&](const std::string &key, double &value) {
 		const std::string_view line = takeLine(text), digits = line.substr(std::min(key.size() + 1, line.size()));
 		const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
@@ -82,6 +83,8 @@ std::string readCalibration(std::string_view text, std::string_view model, Cpu &
 	made.name = "calibrated";
 	made.leastGain = 2'000;
 	cpu = made;
+	if (blas)
+		*blas = library.substr(blasKey.size());
 	return {};
 }
 

@@ -11,11 +11,11 @@ namespace autoamp::policy {
 
 constexpr const char *cpuCalibrationFile = "cpu-calibration";
 
-// `model`: name of the CPU, one line.
-std::string textOf(const Cpu &cpu, std::string_view model);
+// `model`: name of the CPU; `blas`: file of the library that was measured. One line each.
+std::string textOf(const Cpu &cpu, std::string_view model, std::string_view blas);
 
 // Sets the constants of `cpu` from the text, and its name. Returns the reason why the text is refused, or an empty
-// text; if it is refused, `cpu` is unchanged.
-std::string readCalibration(std::string_view text, std::string_view model, Cpu &cpu);
+// text; if it is refused, `cpu` and `blas` are unchanged.
+std::string readCalibration(std::string_view text, std::string_view model, Cpu &cpu, std::string *blas = nullptr);
 
 } // namespace autoamp::policy

@@ -344,9 +344,9 @@ class Calibrate(Cpu):
     def test_constants_in_use(self):
         self.assertRegex(self.constants(), r"\Abuilt-in; \S+ doctor --calibrate measures those of this CPU\Z")
         self.state.mkdir(parents=True)
-        self.file.write_text("version=1\nmodel=other\ncheck=0\n")
+        self.file.write_text("version=2\nmodel=other\ncheck=0\n")
         self.assertEqual(self.constants(), f"built-in; {self.file} is not used: it is damaged")
-        self.file.write_text("version=2\n")
+        self.file.write_text("version=1\n")
         self.assertEqual(self.constants(), f"built-in; {self.file} is not used: it has another version, or is not a calibration")
 
     @needs_blas
@@ -365,7 +365,7 @@ class Calibrate(Cpu):
         self.assertRegex(result.stdout, r"\n64x64x64( +\S+ [nu]s){4} +(fp32|bfloat16) +(fp32|bfloat16)\n")
         self.assertRegex(result.stdout, r"\n4096x8x4096( +\S+ [um]s){6} +bfloat16( with a kept weight)? ")
         self.assertEqual([path.name for path in self.state.iterdir()], ["cpu-calibration"])
-        self.assertRegex(self.constants(), rf"\Ameasured \d{{4}}-\d\d-\d\d \d\d:\d\d on .+: {self.file}\Z")
+        self.assertRegex(self.constants(), rf"\Ameasured \d{{4}}-\d\d-\d\d \d\d:\d\d on .+ with libblas\.so\.3: {self.file}\Z")
         after = self.explained()
         self.assertIn("calibrated constants, one thread", after["steps"][2]["says"])
         self.assertNotEqual(after["est_ns"], before["est_ns"])

@@ -300,7 +300,7 @@ class Answers(Explain):
         usual = self.plain("cblas_sgemm", size=1024)
         folder = self.here / "state"
         folder.mkdir()
-        (folder / "cpu-calibration").write_text("version=1\nmodel=other\ncheck=0\n")
+        (folder / "cpu-calibration").write_text("version=2\nmodel=other\ncheck=0\n")
         told = self.plain("cblas_sgemm", size=1024, AUTOAMP_DIR=str(folder))
         self.assertEqual(told["est_ns"], usual["est_ns"])
         self.assertIn("built-in constants, one thread (cpu-calibration: it is damaged)", told["steps"][2]["says"])

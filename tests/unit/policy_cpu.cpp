@@ -308,24 +308,26 @@ TEST_CASE("the file of constants is read only whole, and on its CPU")
 {
 	Cpu made = two;
 	made.cache = 12345678, made.rates[2].far = 0.1 / 3, made.keptLeast = 1e-3;
-	const std::string text = textOf(made, "Some CPU 9=1"), other = "Some CPU";
+	const std::string text = textOf(made, "Some CPU 9=1", "libblas.so"), other = "Some CPU";
 	Cpu read = cpuOf(4, false);
-	CHECK(readCalibration(text, "Some CPU 9=1", read) == "");
+	std::string blas;
+	CHECK(readCalibration(text, "Some CPU 9=1", read, &blas) == "");
+	CHECK(blas == "libblas.so");
 	CHECK(read.name == std::string("calibrated"));
 	CHECK((read.threads == 4 && read.hasBfloat16 && !read.usesThreads));
 	CHECK((read.cache == made.cache && read.rates[2].far == made.rates[2].far && read.keptLeast == made.keptLeast));
-	CHECK(textOf(read, "Some CPU 9=1") == text);
+	CHECK(textOf(read, "Some CPU 9=1", "libblas.so") == text);
 
 	const auto refused = [](const std::string &changed, const char *model = "Some CPU 9=1") {
 		Cpu cpu = one;
 		const std::string why = readCalibration(changed, model, cpu);
-		CHECK(textOf(cpu, "") == textOf(one, ""));
+		CHECK(textOf(cpu, "", "") == textOf(one, "", ""));
 		CHECK(cpu.name == std::string("built-in"));
 		return why;
 	};
 	CHECK(refused(text, "Some CPU") == "it was made on another CPU");
 	CHECK(refused("") == "it has another version, or is not a calibration");
-	CHECK(refused("version=2" + text.substr(9)) == "it has another version, or is not a calibration");
+	CHECK(refused("version=1" + text.substr(9)) == "it has another version, or is not a calibration");
 	for (size_t length = text.find("\n", 16); length < text.size(); ++length)
 		CHECK(refused(text.substr(0, length)) == "it is damaged");
 	for (size_t at = 16; at < text.size(); ++at) {
@@ -337,6 +339,6 @@ TEST_CASE("the file of constants is read only whole, and on its CPU")
 	for (const double bad : {0., -1., static_cast<double>(INFINITY), static_cast<double>(NAN)}) {
 		Cpu wrong = one;
 		wrong.rates[1].flops = bad;
-		CHECK(refused(textOf(wrong, "Some CPU 9=1")) == "it is damaged");
+		CHECK(refused(textOf(wrong, "Some CPU 9=1", "libblas.so")) == "it is damaged");
 	}
 }

@@ -252,13 +252,13 @@ std::string whyUnsure(const std::vector<Measured> &rows)
 	return {};
 }
 
-void store(const Cpu &cpu, const std::string &path)
+void store(const Cpu &cpu, const std::string &blas, const std::string &path)
 {
 	std::error_code error;
 	fs::create_directories(fs::path(path).parent_path(), error);
 	Output output(path, true);
 	std::ofstream file(output.part());
-	file << policy::textOf(cpu, cpu::model());
+	file << policy::textOf(cpu, cpu::model(), shown(blas));
 	file.close();
 	if (!file)
 		fail(Status::failed, "{} cannot be written", path);
@@ -297,7 +297,7 @@ void calibrate(const CalibrateOptions &options, const policy::Options &configura
 		problem = whyUnfit(after, samples);
 	if (!problem.empty())
 		fail(Status::failed, "doctor: {}; nothing was stored", problem);
-	store(after, calibrationPath(configuration));
+	store(after, blas, calibrationPath(configuration));
 	fmt::print("stored: {}\n", shown(calibrationPath(configuration)));
 }
 

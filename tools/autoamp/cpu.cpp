@@ -22,7 +22,7 @@ KnownCpu thisCpu(const policy::Options &options)
 		return known;
 	std::ostringstream text;
 	text << file.rdbuf();
-	known.problem = policy::readCalibration(text.str(), cpu::model(), known.cpu);
+	known.problem = policy::readCalibration(text.str(), cpu::model(), known.cpu, &known.blas);
 	known.isCalibrated = known.problem.empty();
 	return known;
 }

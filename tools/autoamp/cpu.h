@@ -14,6 +14,7 @@ std::string calibrationPath(const policy::Options &options);
 struct KnownCpu {
 	policy::Cpu cpu; // one thread
 	bool isCalibrated = false;
+	std::string blas;    // with which the constants were measured
 	std::string problem; // why the file of a calibration is not used; empty: it is used, or there is none
 };
 

@@ -111,7 +111,8 @@ void addConstants(Section &section, const policy::Options &options)
 		judge(section, "constants", false, fmt::format("built-in; {} is not used: {}", path, known.problem));
 	else if (known.isCalibrated && ::stat(path.c_str(), &facts) == 0 && localtime_r(&facts.st_mtime, &date) &&
 	         std::strftime(text, sizeof text, "%Y-%m-%d %H:%M", &date))
-		judge(section, "constants", true, fmt::format("measured {} on {}: {}", text, cpu::model(), path));
+		judge(section, "constants", true,
+		      fmt::format("measured {} on {} with {}: {}", text, cpu::model(), shown(known.blas), path));
 	else
 		section.add("constants", fmt::format("built-in; {} doctor --calibrate measures those of this CPU", invocation));
 }
