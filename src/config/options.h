@@ -26,6 +26,9 @@ enum class GpuModel : uint8_t { automatic, a100, h100, h200, b200, rtx4090, h100
 
 enum class Origin : uint8_t { fallback, file, environment };
 
+// A variable of the vendor's libraries. At 0, they use no TF32, and neither does autoamp.
+constexpr const char *tf32Override = "NVIDIA_TF32_OVERRIDE";
+
 struct Options {
 	bool enabled = true;
 	Level level = Level::O1;
@@ -51,7 +54,7 @@ struct Options {
 	LogLevel log = LogLevel::warn;
 	int hookDlsym = 1; // index of the value; 2 is `got`. Used by the front
 	GpuModel gpuModel = GpuModel::automatic;
-	bool tf32Allowed = true;                                              // false: NVIDIA_TF32_OVERRIDE=0
+	bool tf32Allowed = true;                                              // false: tf32Override is 0
 	bool emulatesSingle = false;                                          // CUBLAS_EMULATE_SINGLE_PRECISION=1
 	std::shared_ptr<const Rules> rules = std::make_shared<const Rules>(); // shared by all regions: one list per process
 	Origin origin[static_cast<size_t>(Option::count)] = {}; // origin of the value: the source with the highest priority

@@ -279,7 +279,7 @@ ParsedOptions parseOptions(const char *const *environment, std::span<const char 
 		const char *value = environmentValue(environment, name);
 		return value && value == wanted;
 	};
-	options.tf32Allowed = !isSet("NVIDIA_TF32_OVERRIDE", "0");
+	options.tf32Allowed = !isSet(tf32Override, "0");
 	options.emulatesSingle = isSet("CUBLAS_EMULATE_SINGLE_PRECISION", "1");
 	resolvePaths(options, environment);
 	return parsed;

@@ -51,6 +51,8 @@ void describeOptions(trace::Recorder &recorder, const policy::Options &options)
 	const auto table = policy::optionTable();
 	for (size_t i = 0; i < table.size(); i++)
 		recorder.property("config", table[i].name, options.value[i].c_str(), options.place[i].c_str());
+	if (!options.tf32Allowed)
+		recorder.property("config", policy::tf32Override, "0", "environment");
 	for (size_t i = 0; i < options.rules->list.size(); i++) {
 		const policy::Rule &rule = options.rules->list[i];
 		recorder.property("rule", std::to_string(i + 1).c_str(), policy::textOf(rule).c_str(), rule.place.c_str());

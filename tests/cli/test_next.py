@@ -140,6 +140,17 @@ class Next(Case):
         self.assertRegex(receipt, r"\nautoamp: next: AUTOAMP_MEMORY=100K \S+ run --device cuda (.* )?--dtype bfloat16 ")
         self.assertNotIn("O0", re.search(r"next: (.*)\n", receipt).group(1))
 
+    def test_no_tf32_where_the_user_forbids_it(self):
+        """NVIDIA_TF32_OVERRIDE=0 holds for the best strategy, and for the next run."""
+        subprocess.run([os.environ["AUTOAMP"], "run", "--device", "emulated", "-o", "x.aat", "--quiet", "--level", "O0", "--", PROGRAMS / "tolerance",
+                        "tf32", "768"], cwd=self.here, env=self.environment | {"NVIDIA_TF32_OVERRIDE": "0"}, check=True)
+        report = self.json("x.aat")
+        (row,), step = report["ops"], report["next"]
+        self.assertEqual((row["best_precision"], row["est_best_ns"]), ("float16", row["est_lowered_ns"]))
+        self.assertTrue(step["command"].startswith("NVIDIA_TF32_OVERRIDE=0 "), step)
+        self.assertAlmostEqual(step["saves_ns"], row["est_ns"] - row["est_lowered_ns"], delta=2)
+        self.assertIn("\nNVIDIA_TF32_OVERRIDE  environment   0\n", self.autoamp("report", "--report", "config", "x.aat").stdout)
+
     def test_a_typed_option_is_replaced(self):
         for typed in (["--level", "O0"], ["--level=O0"], ["-oy.aat", "--level", "O0"], ["--trace-file", "y.aat", "--level", "O0"]):
             text = self.run_(*typed, "--force", "--", TRACED, "observed").stderr

@@ -404,8 +404,9 @@ std::string shownSetting(const trace::Trace &run, const std::string &name, const
 
 std::string configName(std::string variable)
 {
-	if (variable.starts_with("AUTOAMP_"))
-		variable.erase(0, 8);
+	if (!variable.starts_with("AUTOAMP_"))
+		return variable;
+	variable.erase(0, 8);
 	std::transform(variable.begin(), variable.end(), variable.begin(), [](unsigned char c) { return std::tolower(c); });
 	return variable;
 }

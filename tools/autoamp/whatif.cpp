@@ -52,8 +52,9 @@ policy::Options optionsOf(const trace::Trace &run, const Settings &settings, std
 	std::vector<std::string> texts;
 	const auto isSetting = [](const std::string &name) {
 		const auto table = policy::optionTable();
-		return std::any_of(table.begin(), table.end(),
-		                   [&](auto &row) { return name == row.name && !policy::keyOf(row).empty(); });
+		return name == policy::tf32Override || std::any_of(table.begin(), table.end(), [&](auto &row) {
+			       return name == row.name && !policy::keyOf(row).empty();
+		       });
 	};
 	for (const auto &[name, value] : settings)
 		texts.push_back(name + "=" + value);
