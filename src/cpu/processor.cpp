@@ -26,6 +26,18 @@ Registers readRegisters()
 	return registers;
 }
 
+uint32_t signatureOf()
+{
+	uint32_t signature, ebx, ecx, edx;
+	__cpuid(1, signature, ebx, ecx, edx);
+	return signature;
+}
+
+constexpr uint32_t bitsOf(uint32_t word, unsigned first, unsigned count)
+{
+	return word >> first & ((1u << count) - 1);
+}
+
 } // namespace
 
 Bf16Unit bf16UnitOf(const Registers &registers)
@@ -52,19 +64,23 @@ Bf16Unit bf16Unit()
 	return static_cast<Bf16Unit>(unit);
 }
 
+unsigned family()
+{
+	const uint32_t signature = signatureOf();
+	return bitsOf(signature, 8, 4) + bitsOf(signature, 20, 8);
+}
+
 std::string model()
 {
-	uint32_t words[12] = {}, signature = 0, ebx, ecx, edx;
+	uint32_t words[12] = {};
 	if (__get_cpuid_max(0x80000000, nullptr) >= 0x80000004)
 		for (uint32_t i = 0; i < 3; ++i)
 			__cpuid(0x80000002 + i, words[4 * i], words[4 * i + 1], words[4 * i + 2], words[4 * i + 3]);
-	__cpuid(1, signature, ebx, ecx, edx);
 	char brand[sizeof words + 1] = {};
 	std::memcpy(brand, words, sizeof words);
-	const auto bits = [signature](unsigned first, unsigned count) { return signature >> first & ((1u << count) - 1); };
-	const unsigned family = bits(8, 4) + bits(20, 8), number = bits(4, 4) | bits(16, 4) << 4;
-	return std::string(brand) + " " + std::to_string(family) + "." + std::to_string(number) + "." +
-	       std::to_string(bits(0, 4));
+	const uint32_t signature = signatureOf(), number = bitsOf(signature, 4, 4) | bitsOf(signature, 16, 4) << 4;
+	return std::string(brand) + " " + std::to_string(family()) + "." + std::to_string(number) + "." +
+	       std::to_string(bitsOf(signature, 0, 4));
 }
 
 } // namespace autoamp::cpu

@@ -24,6 +24,8 @@ Bf16Unit bf16UnitOf(const Registers &registers);
 // The unit of this CPU, determined once.
 Bf16Unit bf16Unit();
 
+unsigned family(); // of CPUID
+
 // Identifies CPUs of the same speed per cycle: its name, and family, model and stepping, because virtual machines give
 // different CPUs the same name. One line.
 std::string model();

@@ -7,6 +7,7 @@
 #include "src/base/log.h"
 #include "src/config/environment.h"
 #include "src/cuda/context.h"
+#include "src/policy/cpu_calibration.h"
 #include "src/policy/decision.h"
 
 #include <cstdio>
@@ -57,6 +58,12 @@ void describeOptions(trace::Recorder &recorder, const policy::Options &options)
 		const policy::Rule &rule = options.rules->list[i];
 		recorder.property("rule", std::to_string(i + 1).c_str(), policy::textOf(rule).c_str(), rule.place.c_str());
 	}
+}
+
+// The cost model's constants for calls of a CPU BLAS, which depend on the machine.
+void describeCpu(trace::Recorder &recorder, const policy::Cpu &cpu)
+{
+	recorder.property("cpu", "constants", policy::textOf(cpu, "", "").c_str(), cpu.name);
 }
 
 void recordMissedCalls(trace::Recorder &recorder)
@@ -111,6 +118,8 @@ bool openTrace(Process &process)
 		return false;
 	describeDriver(process.recorder);
 	describeOptions(process.recorder, options);
+	if (autoamp_cpu_original) // the front for a CPU BLAS is in the process
+		describeCpu(process.recorder, process.cpu);
 	recordMissedCalls(process.recorder); // now: a killed process does not reach closeTrace()
 	return true;
 }

@@ -19,6 +19,7 @@ void eachConstant(AnyCpu &cpu, Visit visit)
 {
 	visit("cache", cpu.cache);
 	visit("fork", cpu.fork);
+	visit("least_gain", cpu.leastGain);
 	constexpr const char *paths[] = {"single", "converted", "kept"};
 	for (size_t i = 0; i < std::size(paths); ++i) {
 		const std::string path = paths[i];
@@ -81,7 +82,6 @@ std::string readCalibration(std::string_view text, std::string_view model, Cpu &
 	if (!isGood || !text.empty())
 		return "it is damaged";
 	made.name = "calibrated";
-	made.leastGain = 2'000;
 	cpu = made;
 	if (blas)
 		*blas = library.substr(blasKey.size());

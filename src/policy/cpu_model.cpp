@@ -23,6 +23,20 @@ double perElement(const Cpu &cpu, const CpuRate &rate, double bytes)
 
 } // namespace
 
+Cpu builtInCpu(unsigned family)
+{
+	constexpr unsigned zen5 = 26;
+	Cpu cpu;
+	if (family == zen5) {
+		cpu.rates[0] = {50, 250, 0.023, 0.41};
+		cpu.rates[1] = {400, 500, 0.047, 0.17};
+		cpu.rates[2] = {400, 546, 0.0155, 0.041};
+		cpu.keptLeast = 0.0565;
+		cpu.leastGain = 2'000;
+	}
+	return cpu;
+}
+
 double cpuTime(const Cpu &cpu, const op::Op &op, CpuPath path)
 {
 	const CpuRate &rate = cpu.rates[static_cast<size_t>(path)];

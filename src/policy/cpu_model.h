@@ -25,14 +25,18 @@ struct Cpu {
 	unsigned threads = 1;          // the program's library uses so many
 	bool usesThreads = false;      // lowered products may use as many; otherwise they use one
 	double perThread = 1 << 21;    // multiplications of a lowered product for each thread; fewer use fewer threads
-	// The default constants are those of Zen 4, where bfloat16 gains less than on newer CPUs. Measured with OpenBLAS
-	// 0.3.21 and oneDNN 2.6.3.
+	// The default constants are those of a Zen 4.
+	double leastGain = 8'000; // ns; a small one is uncertain with constants that may be of another CPU
 	double cache = 2 << 20;   // bytes of operands up to which all are read from the cache
-	double leastGain = 8'000; // ns: a smaller one is uncertain with constants of another CPU
 	double fork = 12'000;     // ns to start and join several threads
 	CpuRate rates[3] = {{50, 105, 0.06, 0.60}, {500, 205, 0.06, 0.62}, {5'000, 205, 0.03, 0.055}}; // by CpuPath
 	double keptLeast = 0.113; // ns per element of a kept operand from memory, if there is little arithmetic
 };
+
+// The built-in constants for a CPU of this family (of CPUID), measured with OpenBLAS 0.3.21 and oneDNN 2.6.3
+// (docs/bench/cpu.md). A family that was not measured has those of a Zen 4, where bfloat16 gains less than on newer
+// CPUs.
+Cpu builtInCpu(unsigned family);
 
 // ns. Sizes at least 1.
 double cpuTime(const Cpu &cpu, const op::Op &op, CpuPath path);

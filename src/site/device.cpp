@@ -27,7 +27,7 @@ bool deviceAt(const Process &process, int ordinal, policy::Device &device)
 
 policy::Cpu cpuConstants(const policy::Options &options)
 {
-	policy::Cpu cpu;
+	policy::Cpu cpu = policy::builtInCpu(cpu::family());
 	cpu.hasBfloat16 = cpu::bf16Unit() != cpu::Bf16Unit::none;
 	policy::ConfigFile file;
 	std::string problem;

@@ -16,6 +16,7 @@ std::string calibrationPath(const policy::Options &options)
 KnownCpu thisCpu(const policy::Options &options)
 {
 	KnownCpu known;
+	known.cpu = policy::builtInCpu(cpu::family());
 	known.cpu.hasBfloat16 = cpu::bf16Unit() != cpu::Bf16Unit::none;
 	std::ifstream file(calibrationPath(options));
 	if (options.directory.empty() || !file)

@@ -160,6 +160,7 @@ policy::Cpu fitCpu(std::span<const CpuSample> samples)
 				best = cpu, leastError = error;
 		}
 	}
+	best.leastGain = 2'000;
 	return best;
 }
 

@@ -391,6 +391,32 @@ Choice keepWeights(const Facts &facts)
 	            facts.again({{"AUTOAMP_WEIGHTS", "checked"}}), estimate.savedNs(), "model");
 }
 
+// Products of a CPU BLAS with few rows and a large weight, in a run that keeps no copies. How fast a copy would be is not
+// recorded, only how long the products take without one.
+Choice keepWeightsOnCpu(const Facts &facts)
+{
+	if (facts.setting("weights") != "off")
+		return {};
+	double ns = 0;
+	uint64_t calls = 0;
+	for (const auto &run : facts.runs)
+		for (const auto &row : run.rows) {
+			const auto outer = std::max(row.m, row.n), rows = std::min(row.m, row.n);
+			const bool hasWeight = row.batch == 1 && rows <= 256 && 2 * rows <= outer && outer * row.k >= 1 << 18;
+			const auto reason = reasonOf(row.reason);
+			const bool isOpen = row.decision == policy::name(policy::Verdict::lowered) ||
+			                    reason == Reason::not_profitable || reason == Reason::too_small;
+			if (isOnCpu(row) && row.eligible && hasWeight && isOpen)
+				ns += row.hostNs, calls += row.calls;
+		}
+	if (facts.account.times != Times::host || !(ns >= leastSaving * facts.account.gain.asRunNs))
+		return {};
+	return step("keep converted weights",
+	            fmt::format("{} with few rows, {} of the time, run without copies of their weights",
+	                        plural(calls, "product"), share(ns, facts.account.gain.asRunNs)),
+	            facts.again({{"AUTOAMP_WEIGHTS", "watched"}}));
+}
+
 // Calls that were lowered for the sake of copies that the run then did not have.
 Choice mendWeights(const Facts &facts)
 {
@@ -484,7 +510,7 @@ NextStep chooseNext(const Runs &runs, const Account &account, const Again &again
 {
 	const auto facts = factsOf(runs, account, again, report);
 	for (const auto choose : {whatIf, recordAgain, protectValues, checkWeights, raiseLevel, avoidLoss, installOneDnn,
-	                          keepWeights, mendWeights, chooseStrategy, dropRule, allowMore, measure})
+	                          keepWeights, keepWeightsOnCpu, mendWeights, chooseStrategy, dropRule, allowMore, measure})
 		if (auto next = choose(facts))
 			return *next;
 	return *readMore(facts);

@@ -1,6 +1,7 @@
 #include "tools/autoamp/whatif.h"
 
 #include "src/config/read_options.h"
+#include "src/policy/cpu_calibration.h"
 #include "src/policy/decide.h"
 #include "tools/autoamp/account.h"
 #include "tools/autoamp/explain.h"
@@ -82,21 +83,33 @@ policy::Options optionsOf(const trace::Trace &run, const Settings &settings, std
 	return parsed.options;
 }
 
-// The device that ran the calls of a row, or the GPU model of the settings if they name one. A CPU has the default
-// constants.
-policy::Device deviceOf(const trace::Trace &run, const trace::RowInfo &row, const policy::Options &options,
-                        bool isModelSet)
+// The devices that ran the calls of a run, or the GPU model of the settings if they name one.
+class Devices
 {
-	static constexpr policy::Cpu cpu = {.hasBfloat16 = true};
-	const bool isKnown = row.device < run.devices.size();
-	const int recorded = isKnown ? run.capabilities[row.device] : 0;
-	const auto &model =
-	    policy::gpuConstants(options.gpuModel, isKnown ? run.devices[row.device].c_str() : "", recorded);
-	policy::Device device = {&model, recorded > 0 && !isModelSet ? recorded : model.computeCapability, true};
-	if (row.library == op::name(op::Library::blas))
-		device.cpu = &cpu;
-	return device;
-}
+public:
+	Devices(const trace::Trace &run, bool isModelSet) : run_(run), isModelSet_(isModelSet)
+	{
+		policy::readCalibration(run.cpuConstants, "", cpu_); // an older trace has none: those of a Zen 4
+		cpu_.hasBfloat16 = true;
+	}
+
+	policy::Device of(const trace::RowInfo &row, const policy::Options &options) const
+	{
+		const bool isKnown = row.device < run_.devices.size();
+		const int recorded = isKnown ? run_.capabilities[row.device] : 0;
+		const auto &model =
+		    policy::gpuConstants(options.gpuModel, isKnown ? run_.devices[row.device].c_str() : "", recorded);
+		policy::Device device = {&model, recorded > 0 && !isModelSet_ ? recorded : model.computeCapability, true};
+		if (isOnCpu(row))
+			device.cpu = &cpu_;
+		return device;
+	}
+
+private:
+	const trace::Trace &run_;
+	bool isModelSet_;
+	policy::Cpu cpu_; // one thread
+};
 
 // Writes the settings that the new decisions assume into the run's configuration. Returns them in one line.
 std::string assume(trace::Trace &run, const policy::Options &options, const Settings &settings)
@@ -165,12 +178,12 @@ bool isCastOnGpu(const trace::RowInfo &row)
 
 // Adds the reasons why rows that were converted could keep no copy, which their calls do not record.
 void findUnkept(trace::Trace &run, const policy::Options &recorded, std::span<const char *const> entries,
-                bool isModelSet)
+                const Devices &devices)
 {
 	for (auto &row : run.rows) {
 		if (!isCastOnGpu(row) || !row.weights.empty())
 			continue;
-		const auto decision = decideAgain(row, deviceOf(run, row, recorded, isModelSet), recorded, entries);
+		const auto decision = decideAgain(row, devices.of(row, recorded), recorded, entries);
 		if (!decision || decision->weights != policy::Weights::off)
 			continue;
 		const auto obstacle = decision->weightObstacle;
@@ -185,14 +198,14 @@ void findUnkept(trace::Trace &run, const policy::Options &recorded, std::span<co
 // The recorded estimate of a call that may use a copy assumes one at each call. Without one, it takes the time of a
 // conversion.
 void spreadKept(trace::Trace &run, const policy::Options &recorded, std::span<const char *const> entries,
-                bool isModelSet)
+                const Devices &devices)
 {
 	const auto options = optionsOf(run, {{"AUTOAMP_WEIGHTS", "off"}, {"AUTOAMP_STRATEGY", "cast"}}, entries, false);
 	for (auto &row : run.rows) {
 		const double share = keptShare(row);
 		if (!isCastOnGpu(row) || !(share < 1))
 			continue;
-		const auto device = deviceOf(run, row, options, isModelSet);
+		const auto device = devices.of(row, options);
 		const auto kept = decideAgain(row, device, recorded, entries),
 		           converted = decideAgain(row, device, options, entries);
 		if (kept && converted && kept->weights != policy::Weights::off && isSameModel(row, *converted) &&
@@ -203,12 +216,12 @@ void spreadKept(trace::Trace &run, const policy::Options &recorded, std::span<co
 
 // The time of a call with AUTOAMP_WEIGHTS=checked, for the rows whose operands were compared without it, and for those
 // that ran unchanged because a conversion at each call does not pay.
-void findChecked(trace::Trace &run, std::span<const char *const> entries, bool isModelSet)
+void findChecked(trace::Trace &run, std::span<const char *const> entries, const Devices &devices)
 {
 	const auto recorded = optionsOf(run, {}, entries);
 	if (recorded.weights != policy::Weights::off) {
-		spreadKept(run, recorded, entries, isModelSet);
-		return findUnkept(run, recorded, entries, isModelSet);
+		spreadKept(run, recorded, entries, devices);
+		return findUnkept(run, recorded, entries, devices);
 	}
 	auto options = recorded;
 	options.weights = policy::Weights::checked;
@@ -219,7 +232,7 @@ void findChecked(trace::Trace &run, std::span<const char *const> entries, bool i
 		const bool isIdle = row.reason == policy::name(policy::Reason::not_profitable);
 		if (!(isCompared || isIdle) || row.calls == 0)
 			continue;
-		const auto device = deviceOf(run, row, options, isModelSet);
+		const auto device = devices.of(row, options);
 		const auto converted = decideAgain(row, device, recorded, entries),
 		           checked = decideAgain(row, device, options, entries);
 		if (converted && checked && isSameModel(row, *converted) &&
@@ -264,11 +277,12 @@ void findBest(Runs &runs, std::span<const char *const> entries)
 		const bool isModelSet = std::any_of(run.config.begin(), run.config.end(), [](const auto &each) {
 			return each.name == "AUTOAMP_GPU_MODEL" && each.origin == "--what-if";
 		});
+		const Devices devices(run, isModelSet);
 		policy::Options options;
 		bool isReadable = true;
 		try {
 			options = optionsOf(run, {{"AUTOAMP_STRATEGY", "auto"}}, entries, false);
-			findChecked(run, entries, isModelSet);
+			findChecked(run, entries, devices);
 		} catch (const Failure &) { // a setting of another version
 			isReadable = false;
 		}
@@ -280,7 +294,7 @@ void findBest(Runs &runs, std::span<const char *const> entries)
 			const bool isOpen = isOfSettings(row.reason) || (reason && policy::isShortage(*reason));
 			if (!isReadable || isOnCpu(row) || !isOpen)
 				continue;
-			const auto best = decideAgain(row, deviceOf(run, row, options, isModelSet), options, entries);
+			const auto best = decideAgain(row, devices.of(row, options), options, entries);
 			if (!best || !isSameModel(row, *best))
 				continue;
 			const bool isLowered = row.decision == policy::name(policy::Verdict::lowered);
@@ -311,11 +325,12 @@ std::vector<std::string> redecide(Runs &runs, const std::string &text, std::span
 	uint64_t undecided = 0; // calls of entry points that this program does not know
 	for (auto &run : runs) {
 		const auto recorded = optionsOf(run, {}, entries), options = optionsOf(run, settings, entries);
+		const Devices asRun(run, false), devices(run, isModelSet);
 		for (auto &row : run.rows) {
 			row.kernelNs = row.castNs = NAN; // measured times must not mix with estimated ones
 			row.audit.timed = 0;
-			const auto before = decideAgain(row, deviceOf(run, row, recorded, false), recorded, entries),
-			           after = decideAgain(row, deviceOf(run, row, options, isModelSet), options, entries);
+			const auto before = decideAgain(row, asRun.of(row, recorded), recorded, entries),
+			           after = decideAgain(row, devices.of(row, options), options, entries);
 			if (row.calls == 0 || !before || !after) {
 				undecided += row.calls;
 				continue;

@@ -400,6 +400,8 @@ struct Trace::Loader {
 			set(trace.rules);
 		else if (group == "version")
 			set(trace.versions);
+		else if (group == "cpu" && name == "constants")
+			trace.cpuConstants = value, trace.cpuConstantsFrom = text(property.origin);
 		else if (group == "device") {
 			const unsigned long ordinal = strtoul(name.c_str(), nullptr, 10);
 			if (ordinal < 1024) {

@@ -275,6 +275,11 @@ void write(const std::string &scenario, int number)
 		    call(lane, onCpu(product("lowered", "white_list", 1024)), std::max(10, number), false, ticksIn(3000));
 		for (int i = 0; i < std::max(1, number); i++)
 			recorder.audit({.row = row, .error = 2e-3, .fp32Ns = 1000, .actualNs = 3000});
+	} else if (scenario == "cpu_few_rows") {
+		Row row = onCpu(product("lowered", "white_list", 4096));
+		row.m = 16;
+		call(lane, row, 60);
+		recorder.property("config", "AUTOAMP_WEIGHTS", "off", "environment");
 	} else if (scenario == "cpu_no_onednn") {
 		call(lane, onCpu(product("fallback", "no_onednn", 1024)), 10);
 	} else if (scenario == "cpu_observed") {
