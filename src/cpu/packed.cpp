@@ -27,15 +27,20 @@ AUTOAMP_AVX512 inline __m512i pairsOfLines(const float *first, const float *seco
 }
 
 // 16 outer indices from `outer` and 16 pairs from `pair`; absent ones are zero. One vector per outer index, or, if the
-// lines have one inner index, per pair.
+// lines have one inner index, per pair. Each line is in another page, where the processor does not foresee the next
+// access, so what follows on the line is fetched.
 AUTOAMP_AVX512 inline void loadTile(const Operand &operand, int64_t outer, int64_t pair, __m512i (&tile)[16])
 {
+	constexpr int64_t ahead = 64; // elements
 	const auto &[source, length, lines, ld] = operand.matrix;
 	if (operand.isInnerContiguous) {
 #pragma GCC unroll 16
-		for (int64_t i = 0; i < 16; ++i)
-			tile[i] = outer + i < lines ? pairsOfLine(source + (outer + i) * ld + pair * 2, length - pair * 2)
-			                            : _mm512_setzero_si512();
+		for (int64_t i = 0; i < 16; ++i) {
+			const float *const first = source + (outer + i) * ld + pair * 2;
+			_mm_prefetch(first + ahead, _MM_HINT_T0);
+			_mm_prefetch(first + ahead + 16, _MM_HINT_T0);
+			tile[i] = outer + i < lines ? pairsOfLine(first, length - pair * 2) : _mm512_setzero_si512();
+		}
 		return;
 	}
 	const __mmask16 mask = firstOf16(length - outer);
@@ -43,6 +48,8 @@ AUTOAMP_AVX512 inline void loadTile(const Operand &operand, int64_t outer, int64
 	for (int64_t i = 0; i < 16; ++i) {
 		const int64_t line = (pair + i) * 2;
 		const float *const first = source + line * ld + outer;
+		_mm_prefetch(first + ahead, _MM_HINT_T0);
+		_mm_prefetch(first + ld + ahead, _MM_HINT_T0);
 		tile[i] = line < lines ? pairsOfLines(first, first + ld, mask, line + 1 < lines) : _mm512_setzero_si512();
 	}
 }
@@ -92,12 +99,23 @@ AUTOAMP_AVX512 void packPanels(const Operand &operand, uint16_t *target, int64_t
 AUTOAMP_AVX512 void packRows(const Operand &operand, uint16_t *target)
 {
 	const int64_t outer = operand.outer(), pairs = operand.pairs(), stride = rowStride(operand.inner());
-	for (int64_t i = 0; i < outer; i += 16)
-		for (int64_t pair = 0; pair < pairs; pair += 16) {
+	if (operand.isInnerContiguous) {
+		constexpr int64_t ahead = 1024; // elements
+		const auto &[source, length, lines, ld] = operand.matrix;
+		for (int64_t i = 0; i < outer; ++i)
+			for (int64_t pair = 0; pair < pairs; pair += 16) {
+				const float *const first = source + i * ld + pair * 2;
+				_mm_prefetch(first + ahead, _MM_HINT_T0);
+				_mm_prefetch(first + ahead + 16, _MM_HINT_T0);
+				_mm512_storeu_si512(target + i * stride + pair * 2, pairsOfLine(first, length - pair * 2));
+			}
+		return;
+	}
+	for (int64_t pair = 0; pair < pairs; pair += 16)
+		for (int64_t i = 0; i < outer; i += 16) {
 			__m512i tile[16];
 			loadTile(operand, i, pair, tile);
-			if (!operand.isInnerContiguous)
-				transpose(tile);
+			transpose(tile);
 			for (int64_t j = 0, count = std::min<int64_t>(16, outer - i); j < count; ++j)
 				_mm512_storeu_si512(target + (i + j) * stride + pair * 2, tile[j]);
 		}

@@ -1,6 +1,6 @@
-// Operands of the multiplication with few rows (few_rows.h), converted to bfloat16 and packed. `outer` is the index
-// that remains in the result, `inner` the index of the sums. Two neighbours of the inner index form a pair, because one
-// instruction multiplies two. Any thread; needs bf16Unit() != none.
+// Operands of packed_product.h, converted to bfloat16 and packed. `outer` is the index that remains in the result,
+// `inner` the index of the sums. Two neighbours of the inner index form a pair, because one instruction multiplies two.
+// Any thread; needs bf16Unit() != none.
 #pragma once
 
 #include "src/cpu/convert.h"
@@ -36,7 +36,7 @@ inline int64_t panelStride(int64_t pairs)
 }
 void packPanels(const Operand &operand, uint16_t *target, int64_t stride);
 
-// The few rows, which the weight is multiplied with: each outer index as a row of pairs.
+// The rows, which the weight is multiplied with: each outer index as a row of pairs.
 inline int64_t rowStride(int64_t inner)
 {
 	return (inner + 31) / 32 * 32 + 32;

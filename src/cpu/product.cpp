@@ -1,7 +1,7 @@
 #include "src/cpu/product.h"
 
 #include "src/cpu/convert.h"
-#include "src/cpu/few_rows.h"
+#include "src/cpu/packed_product.h"
 #include "src/cpu/scratch.h"
 #include "src/cpu/stay.h"
 #include "src/cpu/team.h"
@@ -55,14 +55,23 @@ Threads threadsFor(const Product &product, Threads most)
 }
 
 // The weight of a product is the operand with more rows or columns of the result. Only if it is large, and the other
-// one is not, a kept copy is a gain, and few_rows.h is faster than oneDNN. The choice depends on the sizes only,
-// because the orders of sums differ. CPUs with AMX, which few_rows.h does not use, were not measured.
-WeightReason reasonForOneDnn(const Product &product, Bf16Unit unit)
+// one is not, a kept copy is a gain. CPUs with AMX, which packed_product.h does not use, were not measured.
+WeightReason reasonAgainstKeeping(const Product &product, Bf16Unit unit)
 {
 	const int64_t outer = std::max(product.m, product.n), rows = std::min(product.m, product.n);
 	if (outer < 256 || product.k < 128 || outer * product.k < 64 << 10)
 		return WeightReason::tooSmall;
 	return rows > (unit == Bf16Unit::amx ? 32 : 256) || 2 * rows > outer ? WeightReason::manyRows : WeightReason::none;
+}
+
+// The choice depends on the sizes only, because the orders of sums differ. oneDNN packs the converted operands once
+// more, into memory that it allocates at each call, so that the heap shrinks and grows. It is faster if panels of A
+// would be partly empty or have few sums.
+bool isFasterThanOneDnn(const Product &product, Bf16Unit unit)
+{
+	const int64_t empty = panelsOf(product.m) * panelWidth - product.m;
+	return unit == Bf16Unit::avx512 && product.m >= 256 && product.n >= 64 && product.k >= 64 &&
+	       16 * empty <= product.m;
 }
 
 Reason multiplyFewRows(const Product &product, const Matrix &a, const Matrix &b, Team &team, size_t budget,
@@ -76,7 +85,7 @@ Reason multiplyFewRows(const Product &product, const Matrix &a, const Matrix &b,
 		return Reason::notKept;
 
 	const int64_t bytesRows = cacheLines(rows.outer() * rowStride(rows.inner()) * 2);
-	FewRows few{nullptr, rows.outer(), weight, kept.packed()};
+	PackedProduct few{nullptr, rows.outer(), weight, kept.packed()};
 	const int64_t bytesThread = cacheLines(bytesForThread(few));
 	Reason reason;
 	auto *const memory = static_cast<char *>(
@@ -92,6 +101,40 @@ Reason multiplyFewRows(const Product &product, const Matrix &a, const Matrix &b,
 		multiply(few, result, panels * part / parts * panelWidth,
 		         std::min(panels * (part + 1) / parts * panelWidth, weight.outer()),
 		         memory + bytesRows + bytesThread * part);
+	});
+	return Reason::none;
+}
+
+// Both operands are packed at each call.
+Reason multiplyPacked(const Product &product, const Matrix &a, const Matrix &b, Team &team, size_t budget)
+{
+	constexpr int64_t rowsPerBlock = 768; // with their sums, they stay in the second-level cache
+	const Operand weight{a, product.transA}, rows{b, !product.transB};
+	const int64_t inner = weight.inner(), panels = panelsOf(weight.outer()), count = rows.outer();
+	const int64_t rowSize = rowStride(inner), panelSize = panelStride(weight.pairs());
+	const int64_t bytesRows = cacheLines(count * rowSize * 2), bytesWeight = cacheLines(panels * panelSize * 2);
+	const int64_t bytesThread = std::min(rowsPerBlock, count) * panelWidth * 4;
+	Reason reason;
+	auto *const memory = static_cast<char *>(
+	    scratch(static_cast<size_t>(bytesRows + bytesWeight + bytesThread * static_cast<int64_t>(team.mostParts())),
+	            budget, reason));
+	if (!memory)
+		return reason;
+	auto *const packedRows = reinterpret_cast<uint16_t *>(memory);
+	auto *const packedWeight = reinterpret_cast<uint16_t *>(memory + bytesRows);
+	const auto endOf = [&weight](int64_t panel) { return std::min(panel * panelWidth, weight.outer()); };
+	team.run([&](unsigned part, unsigned parts) {
+		const int64_t row = count * part / parts, panel = panels * part / parts;
+		packRows(rows.part(row, count * (part + 1) / parts, 0, inner), packedRows + row * rowSize);
+		packPanels(weight.part(panel * panelWidth, endOf(panels * (part + 1) / parts), 0, inner),
+		           packedWeight + panel * panelSize, panelSize);
+	});
+	team.run([&](unsigned part, unsigned parts) {
+		for (int64_t row = 0; row < count; row += rowsPerBlock)
+			multiply({packedRows + row * rowSize, std::min(rowsPerBlock, count - row), weight, packedWeight},
+			         {product.C + row * product.ldc, product.ldc, false, product.alpha, product.beta},
+			         panels * part / parts * panelWidth, endOf(panels * (part + 1) / parts),
+			         memory + bytesRows + bytesWeight + bytesThread * part);
 	});
 	return Reason::none;
 }
@@ -150,13 +193,15 @@ Reason multiply(const Product &product, Threads threads, size_t budget, const Ke
 		return Reason::overlap;
 
 	Team team(on.dnnl, threadsFor(product, threads));
-	use.reason = reasonForOneDnn(product, on.unit);
+	use.reason = reasonAgainstKeeping(product, on.unit);
 	if (use.reason == WeightReason::none)
 		return multiplyFewRows(product, a, b, team, budget, keeping, use);
 	if (keeping.mode == WeightMode::off)
 		use.reason = WeightReason::weightsOff;
 	if (keeping.onlyIfKept)
 		return Reason::notKept;
+	if (isFasterThanOneDnn(product, on.unit))
+		return multiplyPacked(product, a, b, team, budget);
 	if (stay.mayHang())
 		return Reason::forkedInside;
 

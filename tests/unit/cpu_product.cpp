@@ -209,8 +209,9 @@ TEST_CASE("a process opens oneDNN without side effects")
 TEST_CASE("transposes, scalars, leading dimensions and threads give the product of rounded operands")
 {
 	const int64_t shapes[][3] = {
-	    {1, 1, 1},      {1, 65, 40},     {50, 1, 33},     {7, 9, 1},      {33, 47, 129},
-	    {130, 70, 260}, {256, 600, 130}, {600, 200, 259}, {257, 270, 128}}; // few rows, and the last one with oneDNN
+	    {1, 1, 1},      {1, 65, 40},     {50, 1, 33},     {7, 9, 1},       {33, 47, 129},
+	    {130, 70, 260}, {256, 600, 130}, {600, 200, 259}, {257, 270, 128}, // few rows, and the last one with oneDNN
+	    {311, 780, 67}, {512, 300, 258}};                                  // both operands packed
 	for (const auto &[m, n, k] : shapes)
 		for (bool transA : {false, true})
 			for (bool transB : {false, true})
@@ -234,7 +235,7 @@ TEST_CASE("operands are rounded to bfloat16")
 TEST_CASE("beta 0 does not read C")
 {
 	for (const auto &[size, threads] :
-	     std::initializer_list<std::pair<int64_t, unsigned>>{{200, 1}, {300, 1}, {300, 2}}) {
+	     std::initializer_list<std::pair<int64_t, unsigned>>{{200, 1}, {300, 1}, {300, 2}, {320, 1}, {320, 2}}) {
 		Case one(size, 310, 220, false, true, .5f, 0, 3);
 		for (int64_t j = 0; j < one.n; ++j)
 			std::fill_n(one.C.begin() + j * one.product.ldc, one.m, std::numeric_limits<float>::quiet_NaN());
@@ -246,7 +247,7 @@ TEST_CASE("beta 0 does not read C")
 
 TEST_CASE("NaN, Inf and the largest values stay in their rows")
 {
-	for (const int64_t size : {64, 300}) { // few rows, oneDNN
+	for (const int64_t size : {64, 300, 320}) { // few rows, oneDNN, both operands packed
 		Case one(size, size, 64);
 		one.A[3] = std::numeric_limits<float>::quiet_NaN();
 		one.A[5] = std::numeric_limits<float>::infinity();

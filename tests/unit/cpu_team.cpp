@@ -183,8 +183,8 @@ TEST_CASE("each part is computed once, by the caller and at most the wanted work
 TEST_CASE("our own threads give the bits of one thread")
 {
 	pretendedCpus = 8;
-	const int64_t shapes[][3] = {{400, 410, 300}, {97, 1500, 300}, {1500, 97, 300}, {1, 8000, 3000},
-	                             {8000, 1, 3000}, {49, 2000, 500}, {5, 6, 1500000}, {300, 310, 1000}};
+	const int64_t shapes[][3] = {{400, 410, 300}, {97, 1500, 300}, {1500, 97, 300},  {1, 8000, 3000}, {8000, 1, 3000},
+	                             {49, 2000, 500}, {5, 6, 1500000}, {300, 310, 1000}, {512, 900, 300}};
 	for (const auto &[m, n, k] : shapes)
 		for (bool transA : {false, true})
 			for (bool transB : {false, true})

@@ -391,8 +391,8 @@ Choice keepWeights(const Facts &facts)
 	            facts.again({{"AUTOAMP_WEIGHTS", "checked"}}), estimate.savedNs(), "model");
 }
 
-// Products of a CPU BLAS with few rows and a large weight, in a run that keeps no copies. How fast a copy would be is not
-// recorded, only how long the products take without one.
+// Products of a CPU BLAS with few rows and a large weight, in a run that keeps no copies. How fast a copy would be is
+// not recorded, only how long the products take without one.
 Choice keepWeightsOnCpu(const Facts &facts)
 {
 	if (facts.setting("weights") != "off")

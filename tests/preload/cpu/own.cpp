@@ -9,13 +9,9 @@ static constexpr int factor = 100;
 #endif
 
 #ifdef ACML
-void acmlversion(int *, int *, int *)
-{
-}
+void acmlversion(int *, int *, int *) {}
 
-void sgemm_(...)
-{
-}
+void sgemm_(...) {}
 #endif
 
 int sgemm(int a, int b)

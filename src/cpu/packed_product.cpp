@@ -1,4 +1,4 @@
-#include "src/cpu/few_rows.h"
+#include "src/cpu/packed_product.h"
 
 #include "src/cpu/vectors.h"
 
@@ -47,19 +47,6 @@ AUTOAMP_AVX512 void addTile(const uint16_t *rows, int64_t stride, const uint16_t
 			_mm512_store_ps(sums + i * panelWidth + j * 16, sum[i][j]);
 }
 
-// All rows with a part of one panel.
-void addPanel(const uint16_t *rows, int64_t stride, int64_t count, const uint16_t *panel, int64_t pairs, bool isFirst,
-              float *sums)
-{
-	using Tile = void(const uint16_t *, int64_t, const uint16_t *, int64_t, bool, float *);
-	static constexpr Tile *tiles[tileRows] = {addTile<1>, addTile<2>, addTile<3>, addTile<4>, addTile<5>, addTile<6>};
-	const int64_t parts = (count + tileRows - 1) / tileRows; // of similar size
-	for (int64_t part = 0, begin = 0, end; part < parts; ++part, begin = end) {
-		end = count * (part + 1) / parts;
-		tiles[end - begin - 1](rows + begin * stride, stride, panel, pairs, isFirst, sums + begin * panelWidth);
-	}
-}
-
 AUTOAMP_AVX512 void storeVector(float *target, __m512 sum, __mmask16 mask, const Result &result)
 {
 	sum = _mm512_mul_ps(sum, _mm512_set1_ps(result.alpha));
@@ -68,16 +55,19 @@ AUTOAMP_AVX512 void storeVector(float *target, __m512 sum, __mmask16 mask, const
 	_mm512_mask_storeu_ps(target, mask, sum);
 }
 
-// `width` outer indices from `outer`, for all rows.
-AUTOAMP_AVX512 void storePanel(const float *sums, int64_t count, int64_t outer, int64_t width, const Result &result)
+// `width` outer indices from `outer`.
+AUTOAMP_AVX512 void storeRows(const float *sums, int64_t row, int64_t end, int64_t outer, int64_t width,
+                              const Result &result)
 {
-	if (!result.isTransposed) {
-		for (int64_t row = 0; row < count; ++row)
-			for (int64_t i = 0; i < width; i += 16)
-				storeVector(result.C + row * result.ldc + outer + i, _mm512_load_ps(sums + row * panelWidth + i),
-				            firstOf16(width - i), result);
-		return;
-	}
+	for (; row < end; ++row, sums += panelWidth)
+		for (int64_t i = 0; i < width; i += 16)
+			storeVector(result.C + row * result.ldc + outer + i, _mm512_load_ps(sums + i), firstOf16(width - i),
+			            result);
+}
+
+AUTOAMP_AVX512 void storeTransposed(const float *sums, int64_t count, int64_t outer, int64_t width,
+                                    const Result &result)
+{
 	for (int64_t row = 0; row < count; row += 16)
 		for (int64_t i = 0; i < width; i += 16) {
 			__m512i tile[16];
@@ -89,6 +79,42 @@ AUTOAMP_AVX512 void storePanel(const float *sums, int64_t count, int64_t outer, 
 				storeVector(result.C + (outer + i + j) * result.ldc + row, _mm512_castsi512_ps(tile[j]),
 				            firstOf16(count - row), result);
 		}
+}
+
+// Fetches the part of the result that the next tile will write.
+void prefetch(const Result &result, int64_t row, int64_t end, int64_t outer)
+{
+	for (; row < end; ++row)
+		for (int64_t i = 0; i < panelWidth; i += 16)
+			__builtin_prefetch(result.C + row * result.ldc + outer + i, 1);
+}
+
+// Where the sums of a panel go.
+struct Panel {
+	int64_t outer, width; // outer indices of the weight
+	const Result &result;
+};
+
+// All rows with a part of one panel. isLast: their sums are complete, and are stored.
+void addPanel(const uint16_t *rows, int64_t stride, int64_t count, const uint16_t *panel, int64_t pairs, bool isFirst,
+              bool isLast, float *sums, const Panel &target)
+{
+	using Tile = void(const uint16_t *, int64_t, const uint16_t *, int64_t, bool, float *);
+	static constexpr Tile *tiles[tileRows] = {addTile<1>, addTile<2>, addTile<3>, addTile<4>, addTile<5>, addTile<6>};
+	const auto &[outer, width, result] = target;
+	const int64_t parts = (count + tileRows - 1) / tileRows; // of similar size
+	for (int64_t part = 0, begin = 0, end; part < parts; ++part, begin = end) {
+		end = count * (part + 1) / parts;
+		float *const mine = sums + begin * panelWidth;
+		const bool isStored = isLast && !result.isTransposed;
+		if (isStored)
+			prefetch(result, begin, end, outer);
+		tiles[end - begin - 1](rows + begin * stride, stride, panel, pairs, isFirst, mine);
+		if (isStored)
+			storeRows(mine, begin, end, outer, width, result);
+	}
+	if (isLast && result.isTransposed)
+		storeTransposed(sums, count, outer, width, result);
 }
 
 // A part of the weight that is packed at once, and then multiplied from the second-level cache. Its lines are as long
@@ -105,13 +131,13 @@ constexpr int64_t packedInner = 256; // this part of a packed panel stays in the
 
 } // namespace
 
-int64_t bytesForThread(const FewRows &product)
+int64_t bytesForThread(const PackedProduct &product)
 {
 	return product.packed ? product.count * panelWidth * 4
 	                      : blockBytes + product.count * blockOf(product.weight).outer * 4;
 }
 
-void multiply(const FewRows &product, const Result &result, int64_t begin, int64_t end, void *memory)
+void multiply(const PackedProduct &product, const Result &result, int64_t begin, int64_t end, void *memory)
 {
 	const auto &[rows, count, weight, packed] = product;
 	const int64_t inner = weight.inner(), stride = rowStride(inner), packedStride = panelStride(weight.pairs());
@@ -124,15 +150,15 @@ void multiply(const FewRows &product, const Result &result, int64_t begin, int64
 			const int64_t innerEnd = std::min(at + block.inner, inner), pairs = (innerEnd - at + 1) / 2;
 			if (!packed)
 				packPanels(weight.part(outer, outerEnd, at, innerEnd), buffer, panelStride(pairs));
-			for (int64_t panel = 0; panel < panelsOf(outerEnd - outer); ++panel)
+			for (int64_t panel = 0; panel < panelsOf(outerEnd - outer); ++panel) {
+				const int64_t first = outer + panel * panelWidth;
 				addPanel(rows + at, stride, count,
-				         packed ? packed + (outer / panelWidth + panel) * packedStride + at / 2 * pairElements
+				         packed ? packed + first / panelWidth * packedStride + at / 2 * pairElements
 				                : buffer + panel * panelStride(pairs),
-				         pairs, at == 0, sums + panel * count * panelWidth);
+				         pairs, at == 0, innerEnd == inner, sums + panel * count * panelWidth,
+				         {first, std::min(panelWidth, outerEnd - first), result});
+			}
 		}
-		for (int64_t panel = 0; panel < panelsOf(outerEnd - outer); ++panel)
-			storePanel(sums + panel * count * panelWidth, count, outer + panel * panelWidth,
-			           std::min(panelWidth, outerEnd - outer - panel * panelWidth), result);
 	}
 }
 

@@ -1,6 +1,6 @@
-// Multiplies a large weight with few rows: result = alpha rows' weight + beta result, from bfloat16 with fp32 sums. The
-// sum of each element adds the pairs in their order, so the bits depend neither on the number of threads and rows, nor
-// on whether the weight was packed before. Exchanging the operands does not change them either. Any thread; needs
+// Multiplies a weight with rows: result = alpha rows' weight + beta result, from bfloat16 with fp32 sums. The sum of
+// each element adds the pairs in their order, so the bits depend neither on the number of threads and rows, nor on
+// whether the weight was packed before. Exchanging the operands does not change them either. Any thread; needs
 // bf16Unit() != none. No allocation.
 #pragma once
 
@@ -19,7 +19,7 @@ struct Result {
 };
 
 // Rows as packRows packs them, and a weight as packPanels packs all of it, or null: packed here, in parts.
-struct FewRows {
+struct PackedProduct {
 	const uint16_t *rows;
 	int64_t count;
 	const Operand &weight;
@@ -27,10 +27,10 @@ struct FewRows {
 };
 
 // Bytes of memory that each thread needs.
-int64_t bytesForThread(const FewRows &product);
+int64_t bytesForThread(const PackedProduct &product);
 
 // Computes the outer indices [begin, end) of the weight. `begin` is a multiple of panelWidth, and so is `end`, except
 // for the last one.
-void multiply(const FewRows &product, const Result &result, int64_t begin, int64_t end, void *memory);
+void multiply(const PackedProduct &product, const Result &result, int64_t begin, int64_t end, void *memory);
 
 } // namespace autoamp::cpu
