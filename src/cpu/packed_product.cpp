@@ -131,10 +131,10 @@ constexpr int64_t packedInner = 256; // this part of a packed panel stays in the
 
 } // namespace
 
-int64_t bytesForThread(const PackedProduct &product)
+int64_t bytesForThread(int64_t count, const Operand &weight, bool isPacked)
 {
-	return product.packed ? product.count * panelWidth * 4
-	                      : blockBytes + product.count * blockOf(product.weight).outer * 4;
+	const int64_t bytes = isPacked ? count * panelWidth * 4 : blockBytes + count * blockOf(weight).outer * 4;
+	return (bytes + 63) & ~int64_t{63};
 }
 
 void multiply(const PackedProduct &product, const Result &result, int64_t begin, int64_t end, void *memory)

@@ -26,8 +26,8 @@ struct PackedProduct {
 	const uint16_t *packed;
 };
 
-// Bytes of memory that each thread needs.
-int64_t bytesForThread(const PackedProduct &product);
+// Bytes of memory that each thread needs for so many rows.
+int64_t bytesForThread(int64_t count, const Operand &weight, bool isPacked);
 
 // Computes the outer indices [begin, end) of the weight. `begin` is a multiple of panelWidth, and so is `end`, except
 // for the last one.

@@ -86,7 +86,7 @@ Reason multiplyFewRows(const Product &product, const Matrix &a, const Matrix &b,
 
 	const int64_t bytesRows = cacheLines(rows.outer() * rowStride(rows.inner()) * 2);
 	PackedProduct few{nullptr, rows.outer(), weight, kept.packed()};
-	const int64_t bytesThread = cacheLines(bytesForThread(few));
+	const int64_t bytesThread = bytesForThread(few.count, weight, few.packed);
 	Reason reason;
 	auto *const memory = static_cast<char *>(
 	    scratch(static_cast<size_t>(bytesRows + bytesThread * static_cast<int64_t>(team.mostParts())), budget, reason));
@@ -105,15 +105,18 @@ Reason multiplyFewRows(const Product &product, const Matrix &a, const Matrix &b,
 	return Reason::none;
 }
 
-// Both operands are packed at each call.
+// Both operands are packed at each call. A weight that leaves the caches before it is used is packed in parts, if each
+// part is used once.
 Reason multiplyPacked(const Product &product, const Matrix &a, const Matrix &b, Team &team, size_t budget)
 {
-	constexpr int64_t rowsPerBlock = 768; // with their sums, they stay in the second-level cache
+	constexpr int64_t mostRows = 768; // with their sums, they stay in the second-level cache
 	const Operand weight{a, product.transA}, rows{b, !product.transB};
 	const int64_t inner = weight.inner(), panels = panelsOf(weight.outer()), count = rows.outer();
 	const int64_t rowSize = rowStride(inner), panelSize = panelStride(weight.pairs());
-	const int64_t bytesRows = cacheLines(count * rowSize * 2), bytesWeight = cacheLines(panels * panelSize * 2);
-	const int64_t bytesThread = std::min(rowsPerBlock, count) * panelWidth * 4;
+	const bool isWhole = count > mostRows || weight.outer() * inner <= 1 << 20;
+	const int64_t bytesRows = cacheLines(count * rowSize * 2),
+	              bytesWeight = isWhole ? cacheLines(panels * panelSize * 2) : 0,
+	              bytesThread = bytesForThread(std::min(count, mostRows), weight, isWhole);
 	Reason reason;
 	auto *const memory = static_cast<char *>(
 	    scratch(static_cast<size_t>(bytesRows + bytesWeight + bytesThread * static_cast<int64_t>(team.mostParts())),
@@ -121,19 +124,22 @@ Reason multiplyPacked(const Product &product, const Matrix &a, const Matrix &b, 
 	if (!memory)
 		return reason;
 	auto *const packedRows = reinterpret_cast<uint16_t *>(memory);
-	auto *const packedWeight = reinterpret_cast<uint16_t *>(memory + bytesRows);
-	const auto endOf = [&weight](int64_t panel) { return std::min(panel * panelWidth, weight.outer()); };
+	auto *const packed = isWhole ? reinterpret_cast<uint16_t *>(memory + bytesRows) : nullptr;
+	const auto beginOf = [&](unsigned part, unsigned parts) { // the last one ends inside a panel
+		return std::min(panels * part / parts * panelWidth, weight.outer());
+	};
 	team.run([&](unsigned part, unsigned parts) {
-		const int64_t row = count * part / parts, panel = panels * part / parts;
+		const int64_t row = count * part / parts, begin = beginOf(part, parts);
 		packRows(rows.part(row, count * (part + 1) / parts, 0, inner), packedRows + row * rowSize);
-		packPanels(weight.part(panel * panelWidth, endOf(panels * (part + 1) / parts), 0, inner),
-		           packedWeight + panel * panelSize, panelSize);
+		if (packed)
+			packPanels(weight.part(begin, beginOf(part + 1, parts), 0, inner), packed + begin / panelWidth * panelSize,
+			           panelSize);
 	});
 	team.run([&](unsigned part, unsigned parts) {
-		for (int64_t row = 0; row < count; row += rowsPerBlock)
-			multiply({packedRows + row * rowSize, std::min(rowsPerBlock, count - row), weight, packedWeight},
+		for (int64_t row = 0; row < count; row += mostRows)
+			multiply({packedRows + row * rowSize, std::min(mostRows, count - row), weight, packed},
 			         {product.C + row * product.ldc, product.ldc, false, product.alpha, product.beta},
-			         panels * part / parts * panelWidth, endOf(panels * (part + 1) / parts),
+			         beginOf(part, parts), beginOf(part + 1, parts),
 			         memory + bytesRows + bytesWeight + bytesThread * part);
 	});
 	return Reason::none;
