@@ -22,8 +22,8 @@ constexpr Style styles[] = {
 };
 
 struct Results {
-	float *C;         // of the first product
-	float *const *Cs; // of all products, for a batch by pointers
+	float *C;         // that of the first product
+	float *const *Cs; // those of all products, for a batch by pointers
 	int64_t ldc, strideC;
 };
 

@@ -222,6 +222,7 @@ class Programs(Doctor):
         self.assertTrue(self.doctor(PLAIN, **gpu).endswith(f"run -- {PLAIN}\n"))
         self.assertTrue(self.doctor(PLAIN).endswith(f"run --device emulated -- {PLAIN}\n"))
         text = self.doctor(PLAIN)
+        self.assertRegex(text, r"\n  found +no call that autoamp intercepts; if a run records no call either, ")
         command = re.search(r"\nnext: (.*)\n", text).group(1)
         result = subprocess.run(command, shell=True, cwd=self.here, env=self.environment, capture_output=True, text=True)
         self.assertEqual((result.returncode, result.stdout), (0, "library loaded\n"), result.stderr)

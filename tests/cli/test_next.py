@@ -17,6 +17,8 @@ CHANGES = (("observed", "lower 10 fp32 products", 15, "AUTOAMP_LEVEL=O1"),
            ("real", "measure the kernels", None, "AUTOAMP_TRACE=kernels"),
            ("cpu 0", "measure the gain", None, "AUTOAMP_AUDIT=0.02"),
            ("cpu_few_rows", "keep converted weights", None, "AUTOAMP_WEIGHTS=watched"),
+           ("audited 200000", "keep mm in fp32", None, "AUTOAMP_CUSTOM_BLACK_LIST=mm"),
+           ("audited 200001", "check weights before each product", None, "AUTOAMP_WEIGHTS=checked"),
            ("costs 0", "let the cost model choose the strategy", 150, "AUTOAMP_STRATEGY=auto"),
            ("costs 1", "run without the rules of rules.toml", 150, "AUTOAMP_CONFIG="),
            ("costs 2", "lower an op of the fp32 list", 150, "AUTOAMP_CUSTOM_WHITE_LIST=mm"),
@@ -37,7 +39,7 @@ class Next(Case):
 
     def receipt(self, scenario):
         device = "cpu" if scenario.startswith("cpu") else "cuda"
-        config = {"costs 1": ["--config", "rules.toml"], "cpu_few_rows": ["--weights", "off"]}.get(scenario, [])
+        config = {"costs 1": ["--config", "rules.toml"], "cpu_few_rows": ["--weights", "off"], "audited 200001": ["--weights", "frozen"]}.get(scenario, [])
         program = f"env > environment; exec '{TRACED}' {scenario}"
         return self.autoamp("run", "--device", device, "-o", "x.aat", "--force", *config, "--", "sh", "-c", program).stderr
 

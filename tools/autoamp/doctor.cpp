@@ -456,6 +456,10 @@ std::string conclude(Section &section, const Findings &findings, const policy::O
 	const auto carriesBlas = [](const auto &each) { return each.second.carriesBlas(); };
 	if (isCudaFree && std::any_of(findings.files.begin(), findings.files.end(), carriesBlas))
 		return "ldd " + quoted(here(program.path));
+	if (isCudaFree)
+		judge(section, "found", false,
+		      "no call that autoamp intercepts; if a run records no call either, its products run elsewhere, and "
+		      "autoamp cannot help");
 	if (emulation.problem.empty())
 		return launch("--device emulated ");
 	if (!emulation.build.empty())

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <iterator>
 #include <optional>
+#include <set>
 
 namespace autoamp::tool {
 
@@ -451,6 +452,23 @@ Choice checkWeights(const Facts &facts)
 	return {};
 }
 
+// A measured error that rounding of the operands does not explain.
+Choice avoidError(const Facts &facts)
+{
+	constexpr double unusual = 0.05; // rounding to bfloat16 causes about 0.002
+	const auto [all, worst] = auditSum(facts.runs);
+	if (!worst || !(all.most >= unusual))
+		return {};
+	const auto what = fmt::format("an audited {} {} had an error of {:.1g}", worst->op, shapeOf(*worst), all.most);
+	if (facts.setting("weights") == "frozen")
+		return step("check weights before each product",
+		            what + "; AUTOAMP_WEIGHTS=frozen uses old copies of weights that change",
+		            facts.again({{"AUTOAMP_WEIGHTS", isOnCpu(*worst) ? "watched" : "checked"}}));
+	const auto others = facts.setting("custom_black_list");
+	return step(fmt::format("keep {} in fp32", worst->op), what + "; rounding to bfloat16 usually causes about 0.002",
+	            facts.again({{"AUTOAMP_CUSTOM_BLACK_LIST", others + (others.empty() ? "" : ",") + worst->op}}));
+}
+
 bool isAudited(const Facts &facts)
 {
 	const auto audit = facts.setting("audit");
@@ -509,11 +527,18 @@ Choice readMore(const Facts &facts)
 NextStep chooseNext(const Runs &runs, const Account &account, const Again &again, const std::string &report)
 {
 	const auto facts = factsOf(runs, account, again, report);
-	for (const auto choose : {whatIf, recordAgain, protectValues, checkWeights, raiseLevel, avoidLoss, installOneDnn,
-	                          keepWeights, keepWeightsOnCpu, mendWeights, chooseStrategy, dropRule, allowMore, measure})
-		if (auto next = choose(facts))
+	std::set<std::string> launches;
+	for (const auto &run : runs)
+		launches.insert(run.launched);
+	for (const auto choose :
+	     {whatIf, recordAgain, protectValues, checkWeights, avoidError, raiseLevel, avoidLoss, installOneDnn,
+	      keepWeights, keepWeightsOnCpu, mendWeights, chooseStrategy, dropRule, allowMore, measure, readMore})
+		if (auto next = choose(facts)) {
+			if (launches.size() > 1)
+				next->why += fmt::format("; the command repeats one of {} launches", count(launches.size()));
 			return *next;
-	return *readMore(facts);
+		}
+	return {}; // readMore always has one
 }
 
 } // namespace autoamp::tool

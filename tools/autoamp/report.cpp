@@ -177,9 +177,10 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 	if (!account.whatIf.empty())
 		account.gain.asRunNs = NAN; // of other decisions
 	account.assumed = std::move(assumed);
-	std::string places; // the traces as typed on the command line
+	std::string places; // the traces as typed on the command line; a page may be read elsewhere
 	for (const auto &place : options.places.empty() ? std::vector{runs.front().path} : options.places)
-		places += (places.empty() ? "" : " ") + quoted(here(place));
+		places += (places.empty() ? "" : " ") +
+		          quoted(request.is("html") ? std::filesystem::absolute(place).string() : here(place));
 	account.next = chooseNext(runs, account, againFrom(runs), fmt::format("{} report {}", invocation, places));
 	std::vector<trace::RowInfo> merged; // the lists refer to its rows
 	Lists lists = listsOf(request, runs, account, merged);

@@ -218,6 +218,8 @@ void write(const std::string &scenario, int number)
 	const bool isObserved = scenario == "observed" || scenario == "turing" || scenario == "convolutions";
 	recorder.property("config", "AUTOAMP_LEVEL", isObserved ? "O0" : "O1", "environment");
 	recorder.property("config", "AUTOAMP_DTYPE", "float16", "default");
+	if (const char *const weights = std::getenv("AUTOAMP_WEIGHTS"))
+		recorder.property("config", "AUTOAMP_WEIGHTS", weights, "environment");
 	recorder.property("version", "autoamp", "0.1.0");
 	recorder.property("version", "cublas", "13.1.0");
 	if (scenario == "turing")
@@ -279,7 +281,6 @@ void write(const std::string &scenario, int number)
 		Row row = onCpu(product("lowered", "white_list", 4096));
 		row.m = 16;
 		call(lane, row, 60);
-		recorder.property("config", "AUTOAMP_WEIGHTS", "off", "environment");
 	} else if (scenario == "cpu_no_onednn") {
 		call(lane, onCpu(product("fallback", "no_onednn", 1024)), 10);
 	} else if (scenario == "cpu_observed") {
