@@ -657,6 +657,8 @@ class Views(Case):
         self.assertEqual({row["host_ns"] for row in bfloat["ops"]}, {None})
         kept = self.json("--what-if", "CUSTOM_BLACK_LIST=mm,LEVEL=O1", name)
         self.assertEqual({(row["decision"], row["reason"]) for row in kept["ops"]}, {("kept", "custom_black_list")})
+        mixed = self.json("--what-if", "CUSTOM_BLACK_LIST=mm,STRATEGY=cast", self.trace("signatures", None, "12"))["ops"]
+        self.assertEqual({(row["op"], row["decision"]) for row in mixed}, {("mm", "kept"), ("addmm", "lowered")})
         text = self.text("--what-if", "LEVEL=O1", name)
         self.assertIn("WHAT IF LEVEL=O1: decisions for these settings; nothing was run\n", text)
         for several in ("CUSTOM_BLACK_LIST=mm,bmm,LEVEL=O1", "LEVEL=O1,CUSTOM_BLACK_LIST=bmm,cublasSgemm*"):

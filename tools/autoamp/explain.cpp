@@ -588,8 +588,8 @@ std::optional<Decision> decideAgain(const trace::RowInfo &row, const policy::Dev
 	request.m = row.m, request.n = row.n, request.k = row.k, request.batch = row.batch;
 	auto op = opOf(request, static_cast<size_t>(found - entries.begin()), options);
 	op.obstacle = Obstacle::none; // obstacles of the call itself are not decided again
-	for (const op::Kind kind : {op::Kind::mm, op::Kind::bmm})
-		if (op.graph && row.op == policy::name(kind)) // a cuDNN plan with a matrix product
+	for (const op::Kind kind : {op::Kind::mm, op::Kind::addmm, op::Kind::bmm})
+		if (row.op == policy::name(kind)) // cublasLtMatmul can be each of them, and so can a cuDNN plan
 			op.kind = kind;
 	if (row.dtypeAsked == op::name(op::Dtype::tf32))
 		op.asked = op::Dtype::tf32;
