@@ -250,6 +250,8 @@ void products()
 					run(name + "." + std::to_string(alpha) + "." + std::to_string(beta),
 					    {.interface = interface, .transa = transa, .transb = transb, .alpha = alpha, .beta = beta});
 			}
+	run("product.large.row", {Interface::row, 'T', 'N', 70, 320, 0, -0.5f, 0.7f});
+	run("product.large.fortran", {Interface::fortran, 'N', 'T', 310, 70, 0, -0.5f, 0.7f});
 	run("product.packed", {.extra = 0});
 	run("product.tall", {.m = 300, .n = 2});
 	run("product.wide", {.m = 2, .n = 300});
