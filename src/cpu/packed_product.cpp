@@ -89,32 +89,58 @@ void prefetch(const Result &result, int64_t row, int64_t end, int64_t outer)
 			__builtin_prefetch(result.C + row * result.ldc + outer + i, 1);
 }
 
+// Products that are added one after the other; the sums of these chains are then added. The error of a sum in fp32
+// grows with its length.
+constexpr int64_t chainInner = 1024;
+
+AUTOAMP_AVX512 void addChain(const float *sums, int64_t elements, bool isFirst, float *totals)
+{
+	for (int64_t i = 0; i < elements; i += 16) {
+		const __m512 sum = _mm512_load_ps(sums + i);
+		_mm512_store_ps(totals + i, isFirst ? sum : _mm512_add_ps(_mm512_load_ps(totals + i), sum));
+	}
+}
+
 // Where the sums of a panel go.
 struct Panel {
 	int64_t outer, width; // outer indices of the weight
 	const Result &result;
+	float *sums, *totals; // of the chain, and of all chains; totals is null if there is one chain
 };
 
-// All rows with a part of one panel. isLast: their sums are complete, and are stored.
-void addPanel(const uint16_t *rows, int64_t stride, int64_t count, const uint16_t *panel, int64_t pairs, bool isFirst,
-              bool isLast, float *sums, const Panel &target)
+// Inner indices of a part of a panel.
+struct Part {
+	int64_t begin, end, inner;
+
+	int64_t pairs() const { return (end - begin + 1) / 2; }
+	bool isLast() const { return end == inner; }
+	bool beginsChain() const { return begin % chainInner == 0; }
+	bool endsChain() const { return end % chainInner == 0 || isLast(); }
+};
+
+// All rows with a part of one panel. After the last part, the sums are stored.
+void addPanel(const uint16_t *rows, int64_t stride, int64_t count, const uint16_t *panel, const Part &of,
+              const Panel &target)
 {
 	using Tile = void(const uint16_t *, int64_t, const uint16_t *, int64_t, bool, float *);
 	static constexpr Tile *tiles[tileRows] = {addTile<1>, addTile<2>, addTile<3>, addTile<4>, addTile<5>, addTile<6>};
-	const auto &[outer, width, result] = target;
+	const auto &[outer, width, result, sums, totals] = target;
 	const int64_t parts = (count + tileRows - 1) / tileRows; // of similar size
 	for (int64_t part = 0, begin = 0, end; part < parts; ++part, begin = end) {
 		end = count * (part + 1) / parts;
-		float *const mine = sums + begin * panelWidth;
-		const bool isStored = isLast && !result.isTransposed;
+		const int64_t first = begin * panelWidth;
+		const bool isStored = of.isLast() && !result.isTransposed;
 		if (isStored)
 			prefetch(result, begin, end, outer);
-		tiles[end - begin - 1](rows + begin * stride, stride, panel, pairs, isFirst, mine);
+		tiles[end - begin - 1](rows + begin * stride + of.begin, stride, panel, of.pairs(), of.beginsChain(),
+		                       sums + first);
+		if (totals && of.endsChain())
+			addChain(sums + first, (end - begin) * panelWidth, of.begin < chainInner, totals + first);
 		if (isStored)
-			storeRows(mine, begin, end, outer, width, result);
+			storeRows((totals ? totals : sums) + first, begin, end, outer, width, result);
 	}
-	if (isLast && result.isTransposed)
-		storeTransposed(sums, count, outer, width, result);
+	if (of.isLast() && result.isTransposed)
+		storeTransposed(totals ? totals : sums, count, outer, width, result);
 }
 
 // A part of the weight that is packed at once, and then multiplied from the second-level cache. Its lines are as long
@@ -129,12 +155,18 @@ Block blockOf(const Operand &weight)
 constexpr int64_t blockBytes = 8 * (panelWidth * 128 + 32) * 2;
 constexpr int64_t packedInner = 256; // this part of a packed panel stays in the first-level cache for all rows
 
+// Elements of the sums of a panel.
+int64_t elementsOf(int64_t count, int64_t inner)
+{
+	return count * panelWidth * (inner > chainInner ? 2 : 1);
+}
+
 } // namespace
 
 int64_t bytesForThread(int64_t count, const Operand &weight, bool isPacked)
 {
-	const int64_t bytes = isPacked ? count * panelWidth * 4 : blockBytes + count * blockOf(weight).outer * 4;
-	return (bytes + 63) & ~int64_t{63};
+	const int64_t bytes = elementsOf(count, weight.inner()) * 4;
+	return isPacked ? bytes : blockBytes + blockOf(weight).outer / panelWidth * bytes;
 }
 
 void multiply(const PackedProduct &product, const Result &result, int64_t begin, int64_t end, void *memory)
@@ -143,20 +175,23 @@ void multiply(const PackedProduct &product, const Result &result, int64_t begin,
 	const int64_t inner = weight.inner(), stride = rowStride(inner), packedStride = panelStride(weight.pairs());
 	auto *const buffer = static_cast<uint16_t *>(memory);
 	auto *const sums = reinterpret_cast<float *>(packed ? memory : buffer + blockBytes / 2);
-	const Block block = packed ? Block{panelWidth, count <= tileRows ? inner : packedInner} : blockOf(weight);
+	const Block block = packed ? Block{panelWidth, count <= tileRows ? chainInner : packedInner} : blockOf(weight);
 	for (int64_t outer = begin; outer < end; outer += block.outer) {
 		const int64_t outerEnd = std::min(outer + block.outer, end);
 		for (int64_t at = 0; at < inner; at += block.inner) {
-			const int64_t innerEnd = std::min(at + block.inner, inner), pairs = (innerEnd - at + 1) / 2;
+			const Part part = {at, std::min(at + block.inner, inner), inner};
+			const int64_t partStride = panelStride(part.pairs());
 			if (!packed)
-				packPanels(weight.part(outer, outerEnd, at, innerEnd), buffer, panelStride(pairs));
+				packPanels(weight.part(outer, outerEnd, at, part.end), buffer, partStride);
 			for (int64_t panel = 0; panel < panelsOf(outerEnd - outer); ++panel) {
 				const int64_t first = outer + panel * panelWidth;
-				addPanel(rows + at, stride, count,
+				float *const mine = sums + panel * elementsOf(count, inner);
+				addPanel(rows, stride, count,
 				         packed ? packed + first / panelWidth * packedStride + at / 2 * pairElements
-				                : buffer + panel * panelStride(pairs),
-				         pairs, at == 0, innerEnd == inner, sums + panel * count * panelWidth,
-				         {first, std::min(panelWidth, outerEnd - first), result});
+				                : buffer + panel * partStride,
+				         part,
+				         {first, std::min(panelWidth, outerEnd - first), result, mine,
+				          inner > chainInner ? mine + count * panelWidth : nullptr});
 			}
 		}
 	}

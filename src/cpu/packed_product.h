@@ -1,7 +1,7 @@
 // Multiplies a weight with rows: result = alpha rows' weight + beta result, from bfloat16 with fp32 sums. The sum of
-// each element adds the pairs in their order, so the bits depend neither on the number of threads and rows, nor on
-// whether the weight was packed before. Exchanging the operands does not change them either. Any thread; needs
-// bf16Unit() != none. No allocation.
+// each element adds the pairs of 1024 terms in their order, and then these sums, so the bits depend neither on the
+// number of threads and rows, nor on whether the weight was packed before. Exchanging the operands does not change them
+// either. Any thread; needs bf16Unit() != none. No allocation.
 #pragma once
 
 #include "src/cpu/packed.h"

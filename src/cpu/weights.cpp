@@ -510,9 +510,11 @@ void KeptWeight::useCopy(WeightMode mode, size_t budget, WeightUse &use)
 		make(all, weight, mode, budget, use);
 	} else if (weight.packed) {
 		isUsable = refresh(all, weight, use);
+		isSteady_ &= !use.isGivenUp;
 	} else if (isSameAgain(weight)) {
-		isSteady_ = true;
 		make(all, weight, mode, budget, use);
+		isSteady_ =
+		    weight.packed || (weight.reason != WeightReason::noWatch && weight.reason != WeightReason::sharedMemory);
 	}
 	packed_ = isUsable ? weight.packed : nullptr;
 	if (!packed_ && use.reason == WeightReason::none)

@@ -46,8 +46,8 @@ public:
 
 	// As packPanels packs the whole operand; null: convert it.
 	const uint16_t *packed() const { return packed_; }
-	// The content was once the same in enough products. It remains true for these addresses and sizes, even if no copy
-	// could be made, and depends on the contents only.
+	// The content was the same in enough products. It remains true for these addresses and sizes, also without memory
+	// for a copy, until the program has written it too often. False if its memory cannot be watched.
 	bool isSteady() const { return isSteady_; }
 
 private:

@@ -232,6 +232,19 @@ TEST_CASE("operands are rounded to bfloat16")
 	CHECK(one.errors(one.C).fp32 > 1e-3); // fp32: 3e-7
 }
 
+TEST_CASE("long sums are exact to a few units of the last place")
+{
+	for (const int64_t n : {16, 64}) { // few rows, and both operands packed
+		Case one(1024, n, 50'000);
+		std::fill(one.A.begin(), one.A.end(), rounded(.7f));
+		std::fill(one.B.begin(), one.B.end(), rounded(.9f));
+		REQUIRE(multiply(one.product, 1, budget) == Reason::none);
+		const double exact = 50e3 * double{rounded(.7f)} * rounded(.9f);
+		for (const float sum : one.C)
+			REQUIRE(std::abs(sum - exact) < 1e-5 * exact);
+	}
+}
+
 TEST_CASE("beta 0 does not read C")
 {
 	for (const auto &[size, threads] :
