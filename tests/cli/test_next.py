@@ -143,6 +143,31 @@ class Next(Case):
         self.assertRegex(receipt, r"\nautoamp: next: AUTOAMP_MEMORY=100K \S+ run --device cuda (.* )?--dtype bfloat16 ")
         self.assertNotIn("O0", re.search(r"next: (.*)\n", receipt).group(1))
 
+    def test_settings_that_hide_each_other(self):
+        """The saving is that of the printed command."""
+        (self.here / "low.toml").write_text('[[rule]]\nentry = "cublas*"\nprecision = "bfloat16"\n')
+        for size, *settings in (("768", "--level", "O0", "--strategy", "fp32"), ("768", "--strategy", "fp32", "--config", "low.toml"),
+                                ("256", "--strategy", "cast", "--config", "low.toml")):
+            run = [os.environ["AUTOAMP"], "run", "--device", "emulated", "-o", "x.aat", "--force", "--quiet"]
+            subprocess.run([*run, *settings, "--", PROGRAMS / "tolerance", size], cwd=self.here, env=self.environment, check=True)
+            before = self.json("x.aat")
+            step, ns = before["next"], before["totals"]["gain"]["as_run_ns"]
+            self.assertGreater(step["saves_ns"], 0.05 * ns, (settings, step))
+            again = step["command"].replace(f"{self.root}/tools/autoamp run", f"{os.environ['AUTOAMP']} run -o x.aat --force --quiet")
+            self.assertEqual(self.shell(again).returncode, 0, again)
+            self.assertAlmostEqual(ns - self.json("x.aat")["totals"]["gain"]["as_run_ns"], step["saves_ns"], delta=10, msg=(settings, step))
+
+    def test_several_launches(self):
+        """The command and the saving are those of one launch: that with the most time to save."""
+        for file, *settings in (("a.aat", "--strategy", "cast"), ("b.aat", "--level", "O0")):
+            subprocess.run([os.environ["AUTOAMP"], "run", "--device", "emulated", "-o", file, "--quiet", *settings, "--", PROGRAMS / "tolerance",
+                            "768" if file == "b.aat" else "256"], cwd=self.here, env=self.environment, check=True)
+        alone = [self.json(file)["next"] for file in ("a.aat", "b.aat")]
+        main = max(alone, key=lambda step: step["saves_ns"] or 0)
+        both = self.json("a.aat", "b.aat")["next"]
+        self.assertEqual((both["command"], both["saves_ns"]), (main["command"], main["saves_ns"]))
+        self.assertTrue(both["why"].endswith("; the command repeats one of 2 launches"), both)
+
     def test_no_tf32_where_the_user_forbids_it(self):
         """NVIDIA_TF32_OVERRIDE=0 holds for the best strategy, and for the next run."""
         subprocess.run([os.environ["AUTOAMP"], "run", "--device", "emulated", "-o", "x.aat", "--quiet", "--level", "O0", "--", PROGRAMS / "tolerance",

@@ -106,6 +106,30 @@ static const trace::Trace &mainRun(const Runs &runs)
 	return *std::max_element(runs.begin(), runs.end(), [&](auto &x, auto &y) { return saving(x) < saving(y); });
 }
 
+// What tells launches apart: the command line and the settings.
+static std::string launchOf(const trace::Trace &run)
+{
+	auto key = run.launched.empty() ? fmt::format("{}", fmt::join(run.command, " ")) : run.launched;
+	for (const auto &[name, value, origin] : run.config)
+		if (name != "AUTOAMP_TRACE_FILE")
+			key += fmt::format("\n{}={}", name, value);
+	return key;
+}
+
+std::vector<size_t> mainLaunch(const Runs &runs, size_t &launches)
+{
+	std::set<std::string> keys;
+	for (const auto &run : runs)
+		keys.insert(launchOf(run));
+	launches = keys.size();
+	const auto wanted = launchOf(mainRun(runs));
+	std::vector<size_t> places;
+	for (size_t i = 0; i < runs.size(); i++)
+		if (launchOf(runs[i]) == wanted)
+			places.push_back(i);
+	return places;
+}
+
 Again againFrom(const Runs &runs)
 {
 	static constexpr const char *ofThisRun[] = {"AUTOAMP_TRACE_FILE", "AUTOAMP_DIR"}; // the new run has its own
@@ -280,6 +304,10 @@ Choice raiseLevel(const Facts &facts)
 	const auto &would = facts.account.wouldLower;
 	const auto &saving = facts.saving(Cause::level);
 	const bool isKnown = facts.account.gain.model.calls > 0;
+	if (would.calls == 0 && isKnown && facts.isLarge(saving.ns)) // O0 with AUTOAMP_STRATEGY=fp32
+		return step("let the cost model choose the strategy",
+		            "level O0 and strategy " + facts.setting("strategy") + " change no call",
+		            facts.again({{"AUTOAMP_LEVEL", "O1"}, {"AUTOAMP_STRATEGY", "auto"}}), saving.ns, "model");
 	if (would.calls == 0 ||
 	    (isKnown ? !facts.isLarge(saving.ns) : would.flops < leastSaving * facts.account.eligible.flops))
 		return {};
@@ -289,16 +317,40 @@ Choice raiseLevel(const Facts &facts)
 	            facts.again({{"AUTOAMP_LEVEL", "O1"}}), isKnown ? saving.ns : NAN, isKnown ? "model" : "");
 }
 
+// The cost model instead of the rules of AUTOAMP_CONFIG. The other settings of the file stay.
+std::vector<Change> withoutRules(const trace::Trace &run)
+{
+	const auto config = configOf(run, "config");
+	std::vector<Change> changes = {{"AUTOAMP_CONFIG", ""}};
+	for (const auto &[name, value, origin] : run.config)
+		if (origin.starts_with(config + ":"))
+			changes.push_back({name, value});
+	std::erase_if(changes, [](auto &change) { return change.variable == "AUTOAMP_STRATEGY"; });
+	if (const auto strategy = configOf(run, "strategy"); !strategy.empty() && strategy != "auto")
+		changes.push_back({"AUTOAMP_STRATEGY", "auto"});
+	return changes;
+}
+
 Choice chooseStrategy(const Facts &facts)
 {
 	const auto strategy = facts.setting("strategy");
 	const auto &saving = facts.saving(Cause::strategy);
 	if (strategy.empty() || strategy == "auto" || !facts.isLarge(saving.ns))
 		return {};
-	return step(
-	    "let the cost model choose the strategy",
-	    fmt::format("--strategy {} is slower than the best strategy for {}", strategy, plural(saving.calls, "call")),
-	    facts.again({{"AUTOAMP_STRATEGY", "auto"}}), saving.ns, "model");
+	const auto why =
+	    fmt::format("--strategy {} is slower than the best strategy for {}", strategy, plural(saving.calls, "call"));
+	// The best strategy is that without the rules that lower, which `fp32` has hidden.
+	const auto &run = mainRun(facts.runs);
+	const bool isHidden = strategy == "fp32" && std::any_of(run.rules.begin(), run.rules.end(), [](auto &rule) {
+		                      return rule.value.find("precision = \"float32\"") == std::string::npos;
+	                      });
+	if (!isHidden)
+		return step("let the cost model choose the strategy", why, facts.again({{"AUTOAMP_STRATEGY", "auto"}}),
+		            saving.ns, "model");
+	if (facts.setting("config").empty()) // a file of the user's folder
+		return step("let the cost model choose the strategy", why, facts.again({{"AUTOAMP_STRATEGY", "auto"}}));
+	return step("let the cost model choose the strategy, without the rules", why, facts.again(withoutRules(run)),
+	            saving.ns, "model");
 }
 
 Choice dropRule(const Facts &facts)
@@ -316,11 +368,7 @@ Choice dropRule(const Facts &facts)
 			file = file.substr(0, file.rfind(':'));
 		return step("change the rules of " + here(file), why, facts.report + " --report ops", saving.ns, "model");
 	}
-	std::vector<Change> changes = {{"AUTOAMP_CONFIG", ""}};
-	for (const auto &[name, value, origin] : run.config) // the other settings of the file stay
-		if (origin.starts_with(config + ":"))
-			changes.push_back({name, value});
-	return step("run without the rules of " + here(config), why, facts.again(changes), saving.ns, "model");
+	return step("run without the rules of " + here(config), why, facts.again(withoutRules(run)), saving.ns, "model");
 }
 
 // Settings that allow calls to be lowered which were kept, or failed to be lowered.
@@ -527,17 +575,11 @@ Choice readMore(const Facts &facts)
 NextStep chooseNext(const Runs &runs, const Account &account, const Again &again, const std::string &report)
 {
 	const auto facts = factsOf(runs, account, again, report);
-	std::set<std::string> launches;
-	for (const auto &run : runs)
-		launches.insert(run.launched);
 	for (const auto choose :
 	     {whatIf, recordAgain, protectValues, checkWeights, avoidError, raiseLevel, avoidLoss, installOneDnn,
 	      keepWeights, keepWeightsOnCpu, mendWeights, chooseStrategy, dropRule, allowMore, measure, readMore})
-		if (auto next = choose(facts)) {
-			if (launches.size() > 1)
-				next->why += fmt::format("; the command repeats one of {} launches", count(launches.size()));
+		if (auto next = choose(facts))
 			return *next;
-		}
 	return {}; // readMore always has one
 }
 

@@ -32,6 +32,10 @@ using Again = std::function<std::string(const std::vector<Change> &)>;
 // The command as a trace describes it: the device, the settings and the words of the program.
 Again againFrom(const Runs &runs);
 
+// The runs with the command line and settings of the one with the most time to save, as indices, and the number of such
+// launches. One command repeats one launch, so the next step is about it.
+std::vector<size_t> mainLaunch(const Runs &runs, size_t &launches);
+
 constexpr double leastSaving = 0.05; // as a part of the time of the run
 
 // `report`: the command that prints more about these runs.

@@ -159,6 +159,26 @@ void writeText(const Request &request, const Runs &runs, const Account &account,
 		fmt::print("{}{}\n", request.gap(), wrap("lost: " + textOf(account.loss), width, 6));
 }
 
+// Sets the runs of other launches aside meanwhile.
+NextStep nextStep(Runs &runs, const std::string &whatIf, const std::string &command)
+{
+	size_t launches = 0;
+	const auto places = mainLaunch(runs, launches);
+	Runs main;
+	for (const size_t place : places)
+		main.push_back(std::move(runs[place]));
+	auto account = add(main);
+	account.whatIf = whatIf;
+	if (!whatIf.empty())
+		account.gain.asRunNs = NAN; // of other decisions
+	auto next = chooseNext(main, account, againFrom(main), command);
+	if (launches > 1)
+		next.why += fmt::format("; the command repeats one of {} launches", count(launches));
+	for (size_t i = 0; i < places.size(); i++)
+		runs[places[i]] = std::move(main[i]);
+	return next;
+}
+
 } // namespace
 
 Status report(const ReportOptions &options, const policy::Options &configuration, std::span<const char *const> entries)
@@ -172,16 +192,17 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 	if (!options.whatIf.empty())
 		assumed = redecide(runs, options.whatIf, entries);
 	findBest(runs, entries);
-	auto account = add(runs);
-	account.whatIf = options.whatIf;
-	if (!account.whatIf.empty())
-		account.gain.asRunNs = NAN; // of other decisions
-	account.assumed = std::move(assumed);
 	std::string places; // the traces as typed on the command line; a page may be read elsewhere
 	for (const auto &place : options.places.empty() ? std::vector{runs.front().path} : options.places)
 		places += (places.empty() ? "" : " ") +
 		          quoted(request.is("html") ? std::filesystem::absolute(place).string() : here(place));
-	account.next = chooseNext(runs, account, againFrom(runs), fmt::format("{} report {}", invocation, places));
+	auto next = nextStep(runs, options.whatIf, fmt::format("{} report {}", invocation, places));
+	auto account = add(runs);
+	account.next = std::move(next);
+	account.whatIf = options.whatIf;
+	if (!account.whatIf.empty())
+		account.gain.asRunNs = NAN; // of other decisions
+	account.assumed = std::move(assumed);
 	std::vector<trace::RowInfo> merged; // the lists refer to its rows
 	Lists lists = listsOf(request, runs, account, merged);
 	auto &list = listOf(request.view, lists);
