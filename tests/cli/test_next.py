@@ -22,7 +22,8 @@ CHANGES = (("observed", "lower 10 fp32 products", 15, "AUTOAMP_LEVEL=O1"),
            ("costs 0", "let the cost model choose the strategy", 150, "AUTOAMP_STRATEGY=auto"),
            ("costs 1", "run without the rules of rules.toml", 150, "AUTOAMP_CONFIG="),
            ("costs 2", "lower an op of the fp32 list", 150, "AUTOAMP_CUSTOM_WHITE_LIST=mm"),
-           ("costs 3", "allow more memory", 150, "AUTOAMP_MEMORY=8G"))
+           ("costs 3", "allow more memory", 150, "AUTOAMP_MEMORY=8G"),
+           ("costs 6", "lower calls outside of regions", 150, "AUTOAMP_SCOPE=process"))
 
 
 class Next(Case):

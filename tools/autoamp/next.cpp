@@ -384,6 +384,7 @@ Choice allowMore(const Facts &facts)
 	                {Reason::uncured, "use bfloat16", {"AUTOAMP_DTYPE", "bfloat16"}},
 	                {Reason::strict_scaling, "use bfloat16", {"AUTOAMP_DTYPE", "bfloat16"}},
 	                {Reason::gpu_too_old, "use float16", {"AUTOAMP_DTYPE", "float16"}},
+	                {Reason::region_disabled, "lower calls outside of regions", {"AUTOAMP_SCOPE", "process"}},
 	                {Reason::black_list, "lower an op of the fp32 list", {"AUTOAMP_CUSTOM_WHITE_LIST", ""}},
 	                {Reason::unlisted, "lower an op that is on no list", {"AUTOAMP_CUSTOM_WHITE_LIST", ""}}};
 	NextStep best;
@@ -397,7 +398,9 @@ Choice allowMore(const Facts &facts)
 		if (change.value.empty())
 			change.value = saving.op;
 		const bool isSet = facts.setting(configName(change.variable).c_str()) == change.value;
-		if (isSet || change.value.empty() || !facts.isLarge(saving.ns) || saving.ns <= most)
+		// A region that the program itself disables stays disabled.
+		const bool isOfProgram = remedy.reason == Reason::region_disabled && facts.setting("scope") != "regions";
+		if (isSet || isOfProgram || change.value.empty() || !facts.isLarge(saving.ns) || saving.ns <= most)
 			continue;
 		most = saving.ns;
 		best = {remedy.title,

@@ -340,7 +340,8 @@ void write(const std::string &scenario, int number)
 		             {"AUTOAMP_STRATEGY", "auto", "kept", "black_list", 100},
 		             {"AUTOAMP_STRATEGY", "auto", "fallback", "memory_budget", 100},
 		             {"AUTOAMP_STRATEGY", "cast", "lowered", "white_list", 1},
-		             {"AUTOAMP_STRATEGY", "auto", "lowered", "white_list", 1}};
+		             {"AUTOAMP_STRATEGY", "auto", "lowered", "white_list", 1},
+		             {"AUTOAMP_SCOPE", "regions", "kept", "region_disabled", 100}};
 		const auto &chosen = cases[number];
 		recorder.property("config", chosen.variable, chosen.value, "environment");
 		Row row = product(chosen.decision, chosen.reason, 1024);
