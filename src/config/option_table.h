@@ -65,7 +65,7 @@ enum class ValueType : uint8_t {
 	X(cuptiPath, "AUTOAMP_CUPTI_PATH", text, "", "", "Path of the libcupti to load for AUTOAMP_TRACE=kernels")         \
 	X(config, "AUTOAMP_CONFIG", text, "", "", "TOML file with settings and rules (see autoamp help rules)")            \
 	X(audit, "AUTOAMP_AUDIT", fraction, "", "0",                                                                       \
-	  "Fraction of the lowered calls whose error is measured; 0 measures none")                          \
+	  "Fraction of the lowered calls whose error is measured; 0 measures none")                                        \
 	X(log, "AUTOAMP_LOG", choice, "off error warn info debug", "warn", "Verbosity on stderr")                          \
 	X(hookDlsym, "AUTOAMP_HOOK_DLSYM", choice, "0 1 got", "1",                                                         \
 	  "Intercept functions looked up with dlsym (1), also in RTLD_DEEPBIND plug-ins (got)")                            \

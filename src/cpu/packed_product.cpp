@@ -105,7 +105,7 @@ AUTOAMP_AVX512 void addChain(const float *sums, int64_t elements, bool isFirst, 
 struct Panel {
 	int64_t outer, width; // outer indices of the weight
 	const Result &result;
-	float *sums, *totals; // of the chain, and of all chains; totals is null if there is one chain
+	float *sums, *totals; // those of the chain and those of all chains; no totals if there is one chain
 };
 
 // Inner indices of a part of a panel.

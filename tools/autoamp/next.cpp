@@ -106,7 +106,7 @@ static const trace::Trace &mainRun(const Runs &runs)
 	return *std::max_element(runs.begin(), runs.end(), [&](auto &x, auto &y) { return saving(x) < saving(y); });
 }
 
-// What tells launches apart: the command line and the settings.
+// The command line and the settings, which tell launches apart.
 static std::string launchOf(const trace::Trace &run)
 {
 	auto key = run.launched.empty() ? fmt::format("{}", fmt::join(run.command, " ")) : run.launched;
