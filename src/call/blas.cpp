@@ -59,19 +59,22 @@ struct Slow {
 	}
 };
 
-template <auto describe>
+template <unsigned slot, auto describe>
 struct Routine;
 
-template <typename... Args, op::BlasCall (*describe)(bool, Args...)>
-struct Routine<describe> {
+template <unsigned slot, typename... Args, op::BlasCall (*describe)(bool, Args...)>
+struct Routine<slot, describe> {
+	static constexpr unsigned index = vendorEntryCount + slot % blasEntryCount;
 	using Function = void(Args...);
 
-	[[gnu::always_inline]] static void run(unsigned slot, const void *address, Args... args)
+	static constexpr bool isBatch = entryTable[index].kind == op::Kind::bmm;
+
+	static void call(Args... args)
 	{
 		AUTOAMP_LEAVES_CALL_WHEN_UNWOUND;
-		const op::Entry &entry = entryTable[vendorEntryCount + slot % blasEntryCount];
+		const void *const address = __builtin_return_address(0);
 		const core::Thread *const thread = core::knownThread();
-		if (entry.kind != op::Kind::bmm && __builtin_expect(thread && !autoamp_front_thread.depth, 1)) {
+		if (!isBatch && __builtin_expect(thread && !autoamp_front_thread.depth, 1)) {
 			const auto &memo = thread->blasMemos[core::placeOfBlas(describe(false, args...), slot, address)];
 			const op::BlasCall call = describe(memo.isWide, args...);
 			if (__builtin_expect(
@@ -79,7 +82,7 @@ struct Routine<describe> {
 				const auto function = reinterpret_cast<Function *>(memo.original);
 				if (!memo.cell)
 					return function(args...);
-				if (op::isOnlyCounted(entry)) {
+				if constexpr (op::isOnlyCounted(entryTable[index])) {
 					trace::Lane::count(*memo.cell);
 					return function(args...);
 				}
@@ -92,22 +95,6 @@ struct Routine<describe> {
 		const Inside inside;
 		Slow<Args...>::dispatchFrom(slot, describe, address, args...);
 	}
-
-	// Once for all slots: the code of a wrapper is large, and calls through the other copies are rare.
-	[[gnu::noinline]] static void runCopy(unsigned slot, const void *address, Args... args)
-	{
-		run(slot, address, args...);
-	}
-
-	template <unsigned slot>
-	static void call(Args... args)
-	{
-		const void *const address = __builtin_return_address(0);
-		if constexpr (slot < blasEntryCount)
-			run(slot, address, args...);
-		else
-			runCopy(slot, address, args...);
-	}
 };
 
 constexpr unsigned copyCount = 1 + front::blasCopyCount;
@@ -116,7 +103,7 @@ constexpr unsigned copyCount = 1 + front::blasCopyCount;
 void *const all[] = {
 #define ROUTINE(copy, name, style, routine)                                                                            \
 	reinterpret_cast<void *>(                                                                                          \
-	    Routine<op::blas::style::routine>::call<copy * blasEntryCount + index_##name - vendorEntryCount>),
+	    Routine<copy * blasEntryCount + index_##name - vendorEntryCount, op::blas::style::routine>::call),
 #define BLAS(...) ROUTINE(0, __VA_ARGS__)
 #include "inject/blas.inc"
 #undef BLAS
