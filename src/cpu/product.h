@@ -1,6 +1,6 @@
-// Computes an fp32 product from bfloat16 operands with fp32 sums: C = alpha op(A) op(B) + beta C. The CPU front will
-// call it for sgemm in all spellings, after the policy has decided; nothing calls it yet. Any thread. Not reentrant on
-// a thread: the front's wrapper must let inner calls pass.
+// Computes an fp32 product from bfloat16 operands with fp32 sums: C = alpha op(A) op(B) + beta C. Called for sgemm in
+// all spellings, after the policy has decided. Any thread. Not reentrant on a thread: the front's wrapper must let
+// inner calls pass.
 //
 // The first product of a process opens oneDNN, and the first ones of a kind generate its code. The caller must hold
 // forks of other threads during the first product (src/life/fork_hold.h). It also holds a base::CallerState, because

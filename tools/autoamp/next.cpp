@@ -341,9 +341,7 @@ Choice chooseStrategy(const Facts &facts)
 	    fmt::format("--strategy {} is slower than the best strategy for {}", strategy, plural(saving.calls, "call"));
 	// The best strategy is that without the rules that lower, which `fp32` has hidden.
 	const auto &run = mainRun(facts.runs);
-	const bool isHidden = strategy == "fp32" && std::any_of(run.rules.begin(), run.rules.end(), [](auto &rule) {
-		                      return rule.value.find("precision = \"float32\"") == std::string::npos;
-	                      });
+	const bool isHidden = strategy == "fp32" && !std::all_of(run.rules.begin(), run.rules.end(), isOfFp32);
 	if (!isHidden)
 		return step("let the cost model choose the strategy", why, facts.again({{"AUTOAMP_STRATEGY", "auto"}}),
 		            saving.ns, "model");

@@ -159,21 +159,23 @@ void writeText(const Request &request, const Runs &runs, const Account &account,
 		fmt::print("{}{}\n", request.gap(), wrap("lost: " + textOf(account.loss), width, 6));
 }
 
-// Sets the runs of other launches aside meanwhile.
-NextStep nextStep(Runs &runs, const std::string &whatIf, const std::string &command)
+Account accountOf(const Runs &runs, const std::string &whatIf)
 {
-	size_t launches = 0;
-	const auto places = mainLaunch(runs, launches);
-	Runs main;
-	for (const size_t place : places)
-		main.push_back(std::move(runs[place]));
-	auto account = add(main);
+	auto account = add(runs);
 	account.whatIf = whatIf;
 	if (!whatIf.empty())
 		account.gain.asRunNs = NAN; // of other decisions
-	auto next = chooseNext(main, account, againFrom(main), command);
-	if (launches > 1)
-		next.why += fmt::format("; the command repeats one of {} launches", count(launches));
+	return account;
+}
+
+// The next step after the main one of several launches. The others are set aside meanwhile.
+NextStep nextOfMain(Runs &runs, const std::vector<size_t> &places, const std::string &whatIf,
+                    const std::string &command)
+{
+	Runs main;
+	for (const size_t place : places)
+		main.push_back(std::move(runs[place]));
+	auto next = chooseNext(main, accountOf(main, whatIf), againFrom(main), command);
 	for (size_t i = 0; i < places.size(); i++)
 		runs[places[i]] = std::move(main[i]);
 	return next;
@@ -196,12 +198,16 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 	for (const auto &place : options.places.empty() ? std::vector{runs.front().path} : options.places)
 		places += (places.empty() ? "" : " ") +
 		          quoted(request.is("html") ? std::filesystem::absolute(place).string() : here(place));
-	auto next = nextStep(runs, options.whatIf, fmt::format("{} report {}", invocation, places));
-	auto account = add(runs);
-	account.next = std::move(next);
-	account.whatIf = options.whatIf;
-	if (!account.whatIf.empty())
-		account.gain.asRunNs = NAN; // of other decisions
+	const auto command = fmt::format("{} report {}", invocation, places);
+	size_t launches = 0;
+	const auto ofMain = mainLaunch(runs, launches);
+	NextStep next;
+	if (launches > 1) {
+		next = nextOfMain(runs, ofMain, options.whatIf, command);
+		next.why += fmt::format("; the command repeats one of {} launches", count(launches));
+	}
+	auto account = accountOf(runs, options.whatIf);
+	account.next = launches > 1 ? std::move(next) : chooseNext(runs, account, againFrom(runs), command);
 	account.assumed = std::move(assumed);
 	std::vector<trace::RowInfo> merged; // the lists refer to its rows
 	Lists lists = listsOf(request, runs, account, merged);

@@ -40,12 +40,6 @@ bool decides(const policy::OptionRow &row)
 	});
 }
 
-// True for a rule that keeps calls in fp32.
-bool isOfFp32(const trace::PropertyInfo &rule)
-{
-	return rule.value.find("precision = \"float32\"") != std::string::npos;
-}
-
 // The recorded configuration of the run, overridden by these settings. isLowering: with the rules that lower calls.
 policy::Options optionsOf(const trace::Trace &run, const Settings &settings, std::span<const char *const> entries,
                           bool isLowering = true)
@@ -242,6 +236,11 @@ void findChecked(trace::Trace &run, std::span<const char *const> entries, const 
 }
 
 } // namespace
+
+bool isOfFp32(const trace::PropertyInfo &rule)
+{
+	return rule.value.find("precision = \"float32\"") != std::string::npos;
+}
 
 Settings settingsOf(const std::string &text)
 {

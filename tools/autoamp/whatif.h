@@ -15,6 +15,9 @@ std::vector<std::string> redecide(Runs &runs, const std::string &settings, std::
 using Settings = std::vector<std::pair<std::string, std::string>>;
 Settings settingsOf(const std::string &text);
 
+// True for a recorded rule that keeps calls in fp32.
+bool isOfFp32(const trace::PropertyInfo &rule);
+
 // Sets RowInfo::estBestNs and bestPrecision of the fp32 products: the fastest strategy by the cost model. Calls that a
 // list, a region or a rule keeps in fp32 stay there, and so do calls that cannot be lowered.
 void findBest(Runs &runs, std::span<const char *const> entries);

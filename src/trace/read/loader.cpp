@@ -401,7 +401,7 @@ struct Trace::Loader {
 		else if (group == "version")
 			set(trace.versions);
 		else if (group == "cpu" && name == "constants")
-			trace.cpuConstants = value, trace.cpuConstantsFrom = text(property.origin);
+			trace.cpuConstants = value;
 		else if (group == "device") {
 			const unsigned long ordinal = strtoul(name.c_str(), nullptr, 10);
 			if (ordinal < 1024) {

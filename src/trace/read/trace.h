@@ -36,7 +36,7 @@ public:
 	std::string launched; // the program and arguments of `autoamp run`, as a shell reads them; "": started without it
 	std::string folder;   // working folder of `autoamp run`, or of the process at its first call; "": unknown
 	std::vector<PropertyInfo> config, rules, versions; // in the order written
-	std::string cpuConstants, cpuConstantsFrom;        // those of the cost model, as in policy/cpu_calibration.h
+	std::string cpuConstants;                          // those of the cost model, as in policy/cpu_calibration.h
 	std::vector<std::string> devices;                  // by ordinal
 	std::vector<int> capabilities;                     // by ordinal: 90 for sm_90; 0: unknown
 	std::vector<RowInfo> rows;                         // one per signature and decision; skip rows without calls
