@@ -17,8 +17,8 @@ struct Matrix {
 
 // Converts elements [begin, end) of the packed matrix, without the gaps, to `target` + begin. The values are those of
 // the CUDA side (kernels/cast.cuh): the nearest bfloat16, ties to even, except that a finite value becomes at most the
-// largest finite bfloat16. Inf and NaN remain; NaN is quiet. Denormals are kept, but the products of oneDNN read them
-// as zero. The result does not depend on the floating-point environment, and no exception flag changes.
+// largest finite bfloat16. Inf and NaN remain; NaN is quiet. Denormals become zero, as which the instructions of
+// the products read them. The result does not depend on the floating-point environment, and no exception flag changes.
 void convert(const Matrix &matrix, int64_t begin, int64_t end, uint16_t *target);
 
 // Rounds to the nearest bfloat16, ties to even. Large finite values become Inf, as in the frameworks.

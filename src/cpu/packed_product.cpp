@@ -47,27 +47,48 @@ AUTOAMP_AVX512 void addTile(const uint16_t *rows, int64_t stride, const uint16_t
 			_mm512_store_ps(sums + i * panelWidth + j * 16, sum[i][j]);
 }
 
-AUTOAMP_AVX512 void storeVector(float *target, __m512 sum, __mmask16 mask, const Result &result)
+// Stores to C. Copies what it needs, because the compiler would read it again after each store.
+class Store
 {
-	sum = _mm512_mul_ps(sum, _mm512_set1_ps(result.alpha));
-	if (result.beta != 0)
-		sum = _mm512_fmadd_ps(_mm512_set1_ps(result.beta), _mm512_maskz_loadu_ps(mask, target), sum);
-	_mm512_mask_storeu_ps(target, mask, sum);
-}
+public:
+	AUTOAMP_AVX512 explicit Store(const Result &result)
+	    : alpha_(_mm512_set1_ps(result.alpha)), beta_(_mm512_set1_ps(result.beta)), isAdded_(result.beta != 0)
+	{
+	}
+
+	AUTOAMP_AVX512 void operator()(float *target, __m512 sum, __mmask16 mask) const
+	{
+		sum = _mm512_mul_ps(sum, alpha_);
+		if (isAdded_)
+			sum = _mm512_fmadd_ps(beta_, _mm512_maskz_loadu_ps(mask, target), sum);
+		_mm512_mask_storeu_ps(target, mask, sum);
+	}
+
+private:
+	const __m512 alpha_, beta_;
+	const bool isAdded_;
+};
 
 // `width` outer indices from `outer`.
 AUTOAMP_AVX512 void storeRows(const float *sums, int64_t row, int64_t end, int64_t outer, int64_t width,
                               const Result &result)
 {
-	for (; row < end; ++row, sums += panelWidth)
-		for (int64_t i = 0; i < width; i += 16)
-			storeVector(result.C + row * result.ldc + outer + i, _mm512_load_ps(sums + i), firstOf16(width - i),
-			            result);
+	const Store store(result);
+	const int64_t ldc = result.ldc;
+	for (float *target = result.C + row * ldc + outer; row < end; ++row, sums += panelWidth, target += ldc)
+		if (width == panelWidth)
+#pragma GCC unroll 4
+			for (int64_t i = 0; i < panelWidth; i += 16)
+				store(target + i, _mm512_load_ps(sums + i), 0xffff);
+		else
+			for (int64_t i = 0; i < width; i += 16)
+				store(target + i, _mm512_load_ps(sums + i), firstOf16(width - i));
 }
 
 AUTOAMP_AVX512 void storeTransposed(const float *sums, int64_t count, int64_t outer, int64_t width,
                                     const Result &result)
 {
+	const Store store(result);
 	for (int64_t row = 0; row < count; row += 16)
 		for (int64_t i = 0; i < width; i += 16) {
 			__m512i tile[16];
@@ -76,13 +97,15 @@ AUTOAMP_AVX512 void storeTransposed(const float *sums, int64_t count, int64_t ou
 				    row + j < count ? _mm512_load_si512(sums + (row + j) * panelWidth + i) : _mm512_setzero_si512();
 			transpose(tile);
 			for (int64_t j = 0, end = std::min<int64_t>(16, width - i); j < end; ++j)
-				storeVector(result.C + (outer + i + j) * result.ldc + row, _mm512_castsi512_ps(tile[j]),
-				            firstOf16(count - row), result);
+				store(result.C + (outer + i + j) * result.ldc + row, _mm512_castsi512_ps(tile[j]),
+				      firstOf16(count - row));
 		}
 }
 
-// Fetches the part of the result that the next tile will write.
-void prefetch(const Result &result, int64_t row, int64_t end, int64_t outer)
+// Fetches a part of the result to which sums are added. In a function of its own, g++ 12 would remove it, as one
+// without effect.
+[[gnu::always_inline]] AUTOAMP_AVX512 inline void prefetch(const Result &result, int64_t row, int64_t end,
+                                                           int64_t outer)
 {
 	for (; row < end; ++row)
 		for (int64_t i = 0; i < panelWidth; i += 16)
@@ -119,19 +142,23 @@ struct Part {
 };
 
 // All rows with a part of one panel. After the last part, the sums are stored.
-void addPanel(const uint16_t *rows, int64_t stride, int64_t count, const uint16_t *panel, const Part &of,
-              const Panel &target)
+AUTOAMP_AVX512 void addPanel(const uint16_t *rows, int64_t stride, int64_t count, const uint16_t *panel, const Part &of,
+                             const Panel &target)
 {
 	using Tile = void(const uint16_t *, int64_t, const uint16_t *, int64_t, bool, float *);
 	static constexpr Tile *tiles[tileRows] = {addTile<1>, addTile<2>, addTile<3>, addTile<4>, addTile<5>, addTile<6>};
 	const auto &[outer, width, result, sums, totals] = target;
 	const int64_t parts = (count + tileRows - 1) / tileRows; // of similar size
-	for (int64_t part = 0, begin = 0, end; part < parts; ++part, begin = end) {
-		end = count * (part + 1) / parts;
-		const int64_t first = begin * panelWidth;
-		const bool isStored = of.isLast() && !result.isTransposed;
-		if (isStored)
-			prefetch(result, begin, end, outer);
+	const bool isStored = of.isLast() && !result.isTransposed;
+	const auto beginOf = [&](int64_t part) { return count * std::min(part, parts) / parts; };
+	constexpr int64_t ahead = 2; // tiles
+	const bool isRead = isStored && result.beta != 0;
+	if (isRead)
+		prefetch(result, 0, beginOf(ahead), outer);
+	for (int64_t part = 0; part < parts; ++part) {
+		const int64_t begin = beginOf(part), end = beginOf(part + 1), first = begin * panelWidth;
+		if (isRead)
+			prefetch(result, beginOf(part + ahead), beginOf(part + ahead + 1), outer);
 		tiles[end - begin - 1](rows + begin * stride + of.begin, stride, panel, of.pairs(), of.beginsChain(),
 		                       sums + first);
 		if (totals && of.endsChain())

@@ -7,42 +7,25 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized" // g++ 12 reports its own intrinsics
 
 // The rest of the library runs on any x86-64.
-#define AUTOAMP_AVX512 __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")))
+#define AUTOAMP_AVX512 __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx512bf16,prfchw")))
 
 namespace autoamp::cpu {
 
-// Integer arithmetic: vcvtne2ps2bf16 reads denormals as zero and rounds large finite values to Inf.
-AUTOAMP_AVX512 inline __m256i convertExactly(__m512i bits)
-{
-	const __m512i infinity = _mm512_set1_epi32(0x7f800000);
-	const __m512i firstClamped = _mm512_set1_epi32(0x7f7f8000); // halfway between the largest finite bfloat16 and 2^128
-	const __m512i magnitude = _mm512_and_si512(bits, _mm512_set1_epi32(0x7fffffff));
-	const __m512i upper = _mm512_srli_epi32(bits, 16);
-	const __m512i odd = _mm512_and_si512(upper, _mm512_set1_epi32(1));
-	const __m512i sum = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
-	__m512i nearest = _mm512_srli_epi32(sum, 16);
-	const __mmask16 isClamped =
-	    _mm512_cmpge_epi32_mask(magnitude, firstClamped) & _mm512_cmplt_epi32_mask(magnitude, infinity);
-	nearest = _mm512_mask_sub_epi32(nearest, isClamped, nearest, _mm512_set1_epi32(1));
-	const __mmask16 isNan = _mm512_cmpgt_epi32_mask(magnitude, infinity);
-	nearest = _mm512_mask_or_epi32(nearest, isNan, upper, _mm512_set1_epi32(0x40)); // quiet
-	return _mm512_cvtepi32_epi16(nearest);
-}
-
-// bfloat16 of 32 values, in this order.
+// bfloat16 of 32 values, in this order. The instruction makes large finite values Inf; they become the largest finite
+// value instead.
 AUTOAMP_AVX512 inline __m512i convertVectors(__m512 low, __m512 high)
 {
 	const __m512i packed = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
-	// The instruction is right, except for Inf that was finite and for zero that was not.
-	const __m512i magnitude = _mm512_set1_epi32(0x7fffffff), lowBits = _mm512_castps_si512(low),
-	              highBits = _mm512_castps_si512(high), shifted = _mm512_add_epi16(packed, packed); // without the sign
-	const __mmask32 wasNonzero =
-	    _mm512_kunpackw(_mm512_test_epi32_mask(highBits, magnitude), _mm512_test_epi32_mask(lowBits, magnitude));
-	const __mmask32 isWrong = _mm512_cmpeq_epi16_mask(shifted, _mm512_set1_epi16(static_cast<int16_t>(0xff00))) |
-	                          _mm512_mask_testn_epi16_mask(wasNonzero, shifted, shifted);
-	if (__builtin_expect(isWrong == 0, 1))
+	const __m512i withoutSign = _mm512_add_epi16(packed, packed);
+	const __mmask32 isInf = _mm512_cmpeq_epi16_mask(withoutSign, _mm512_set1_epi16(static_cast<int16_t>(0xff00)));
+	if (__builtin_expect(isInf == 0, 1))
 		return packed;
-	return _mm512_inserti64x4(_mm512_castsi256_si512(convertExactly(lowBits)), convertExactly(highBits), 1);
+	const __m512i magnitude = _mm512_set1_epi32(0x7fffffff), infinity = _mm512_set1_epi32(0x7f800000);
+	const auto isFinite = [&](__m512 vector) AUTOAMP_AVX512 {
+		return _mm512_cmplt_epi32_mask(_mm512_and_si512(_mm512_castps_si512(vector), magnitude), infinity);
+	};
+	const __mmask32 wasFinite = _mm512_kunpackw(isFinite(high), isFinite(low));
+	return _mm512_mask_sub_epi16(packed, isInf & wasFinite, packed, _mm512_set1_epi16(1));
 }
 
 // Transposes 16 vectors with 16 words each.

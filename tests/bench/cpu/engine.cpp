@@ -1,5 +1,6 @@
 // Speed of the CPU engine against sgemm of a BLAS library, conversion included, side by side in one process:
-//   engine /usr/lib/x86_64-linux-gnu/openblas-serial/libblas.so.3 [THREADS [ROUNDS [TRANSPOSES]]]     e.g. 1 15 TN
+//   engine /usr/lib/x86_64-linux-gnu/openblas-serial/libblas.so.3 [THREADS [ROUNDS [TRANSPOSES [BETA]]]]
+// for example with 1 15 TN 1.
 // One thread: CPU time of the thread, which preemption does not change. More threads: wall time, on an idle machine
 // only. Ratios are sgemm / engine of paired rounds: the median with its quartiles.
 #include "src/cpu/library_threads.h"
@@ -46,9 +47,10 @@ double quantile(std::vector<double> values, double part)
 int main(int argc, char **argv)
 {
 	if (argc < 2)
-		return std::puts("usage: engine LIBRARY [THREADS [ROUNDS [TRANSPOSES]]]"), 2;
+		return std::puts("usage: engine LIBRARY [THREADS [ROUNDS [TRANSPOSES [BETA]]]]"), 2;
 	const int threads = argc > 2 ? std::atoi(argv[2]) : 1, rounds = argc > 3 ? std::atoi(argv[3]) : 15;
 	const std::string_view transposes = argc > 4 ? argv[4] : "NN";
+	const float beta = argc > 5 ? std::strtof(argv[5], nullptr) : 0;
 	const bool transA = transposes.starts_with('T'), transB = transposes.ends_with('T');
 	void *const library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
 	const auto sgemm = library ? reinterpret_cast<Sgemm *>(dlsym(library, "sgemm_")) : nullptr;
@@ -81,14 +83,14 @@ int main(int argc, char **argv)
 		for (float &x : B)
 			x = normal(random);
 		const int lda = transA ? k : m, ldb = transB ? n : k;
-		const Product product{transA, transB, m, n, k, 1, A.data(), lda, B.data(), ldb, 0, C.data(), m};
+		const Product product{transA, transB, m, n, k, 1, A.data(), lda, B.data(), ldb, beta, C.data(), m};
 		const auto runEngine = [&] {
 			if (multiply(product, engineThreads, size_t{1} << 30) != Reason::none)
 				std::abort();
 		};
 		const auto runSgemm = [&] {
-			const float one = 1, zero = 0;
-			sgemm(transA ? "T" : "N", transB ? "T" : "N", &m, &n, &k, &one, A.data(), &lda, B.data(), &ldb, &zero,
+			const float one = 1;
+			sgemm(transA ? "T" : "N", transB ? "T" : "N", &m, &n, &k, &one, A.data(), &lda, B.data(), &ldb, &beta,
 			      C.data(), &m);
 		};
 		const clockid_t clock = threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
