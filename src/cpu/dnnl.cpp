@@ -47,7 +47,7 @@ Dnnl read(void *library)
 	resolve(found.exceptions.begin, library, "__cxa_begin_catch");
 	resolve(found.exceptions.end, library, "__cxa_end_catch");
 	resolve(found.exceptions.setIp, library, "_Unwind_SetIP");
-	OpenMp &openMp = found.openMp;
+	OpenMp openMp;
 	int (*effectiveIsa)();
 	if (!resolve(found.gemm, library, "dnnl_gemm_bf16bf16f32") ||
 	    !resolve(effectiveIsa, library, "dnnl_get_effective_cpu_isa") ||
@@ -60,6 +60,8 @@ Dnnl read(void *library)
 		found.reason = Reason::noFunction;
 	else if (constexpr int bf16 = 0xe7; (effectiveIsa() & bf16) != bf16) // dnnl_cpu_isa_avx512_core_bf16 and supersets
 		found.reason = Reason::isaLimited;
+	else
+		found.openMp = openMp;
 	return found;
 }
 

@@ -13,18 +13,19 @@ namespace autoamp::cpu {
 using Gemm = int(char transA, char transB, int64_t m, int64_t n, int64_t k, float alpha, const uint16_t *A, int64_t lda,
                  const uint16_t *B, int64_t ldb, float beta, float *C, int64_t ldc);
 
-// Functions of the OpenMP library that oneDNN uses.
+// Functions of the OpenMP library that oneDNN uses. Without one, there is one thread.
 struct OpenMp {
-	int (*maxThreads)() = nullptr;
-	void (*setThreads)(int) = nullptr;
-	int (*inParallel)() = nullptr;
-	int (*threadNumber)() = nullptr;
-	int (*threadCount)() = nullptr;
-	void (*parallel)(void (*work)(void *), void *context, unsigned threads, unsigned flags) = nullptr;
+	int (*maxThreads)() = [] { return 1; };
+	void (*setThreads)(int) = [](int) {};
+	int (*inParallel)() = [] { return 0; };
+	int (*threadNumber)() = [] { return 0; };
+	int (*threadCount)() = [] { return 1; };
+	void (*parallel)(void (*work)(void *), void *context, unsigned threads,
+	                 unsigned flags) = [](void (*work)(void *), void *context, unsigned, unsigned) { work(context); };
 };
 
 struct Dnnl {
-	Reason reason = Reason::noLibrary; // none: usable, and `gemm` and `openMp` are set
+	Reason reason = Reason::noLibrary; // none: usable, with `gemm` and `openMp`
 	Gemm *gemm = nullptr;
 	OpenMp openMp = {};
 	Catch exceptions = {};

@@ -3,49 +3,12 @@
 #include "src/cpu/vectors.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 namespace autoamp::cpu {
 
 namespace {
-
-constexpr int64_t tileRows = 6; // 24 sums, 4 vectors of the weight and 1 of a row are in registers
-
-// Adds the products of `pairs` pairs to `count` rows of sums, which are panelWidth apart.
-template <int count>
-AUTOAMP_AVX512 void addTile(const uint16_t *rows, int64_t stride, const uint16_t *panel, int64_t pairs, bool isFirst,
-                            float *sums)
-{
-	__m512 sum[count][4];
-#pragma GCC unroll 6
-	for (int i = 0; i < count; ++i)
-#pragma GCC unroll 6
-		for (int j = 0; j < 4; ++j)
-			sum[i][j] = isFirst ? _mm512_setzero_ps() : _mm512_load_ps(sums + i * panelWidth + j * 16);
-	for (int64_t pair = 0; pair < pairs; ++pair, panel += pairElements, rows += 2) {
-		__m512bh weight[4];
-		_mm_prefetch(panel + 16 * pairElements, _MM_HINT_T0);
-		_mm_prefetch(panel + 16 * pairElements + 32, _MM_HINT_T0);
-		_mm_prefetch(panel + 16 * pairElements + 64, _MM_HINT_T0);
-		_mm_prefetch(panel + 16 * pairElements + 96, _MM_HINT_T0);
-#pragma GCC unroll 6
-		for (int j = 0; j < 4; ++j)
-			weight[j] = reinterpret_cast<__m512bh>(_mm512_load_si512(panel + j * 32));
-#pragma GCC unroll 6
-		for (int i = 0; i < count; ++i) {
-			int32_t both;
-			__builtin_memcpy(&both, rows + i * stride, 4);
-			const auto row = reinterpret_cast<__m512bh>(_mm512_set1_epi32(both));
-#pragma GCC unroll 6
-			for (int j = 0; j < 4; ++j)
-				sum[i][j] = _mm512_dpbf16_ps(sum[i][j], row, weight[j]);
-		}
-	}
-#pragma GCC unroll 6
-	for (int i = 0; i < count; ++i)
-#pragma GCC unroll 6
-		for (int j = 0; j < 4; ++j)
-			_mm512_store_ps(sums + i * panelWidth + j * 16, sum[i][j]);
-}
 
 // Stores to C. Copies what it needs, because the compiler would read it again after each store.
 class Store
@@ -69,20 +32,73 @@ private:
 	const bool isAdded_;
 };
 
-// `width` outer indices from `outer`.
-AUTOAMP_AVX512 void storeRows(const float *sums, int64_t row, int64_t end, int64_t outer, int64_t width,
-                              const Result &result)
+// Where a tile stores its sums after the last pair, instead of in memory for sums.
+struct Target {
+	float *C;
+	int64_t ldc;
+	Store store;
+	const float *totals; // sums of earlier chains, or null
+	__mmask16 lastMask;  // columns of the last vector
+};
+
+// Of a tile, the sums, the vectors of the weight and one of a row are in registers. The processor needs 12 sums to be
+// busy, which a tile of one vector reaches with more rows.
+constexpr int mostVectors = panelWidth / 16;
+constexpr int tileRows(int vectors)
 {
-	const Store store(result);
-	const int64_t ldc = result.ldc;
-	for (float *target = result.C + row * ldc + outer; row < end; ++row, sums += panelWidth, target += ldc)
-		if (width == panelWidth)
-#pragma GCC unroll 4
-			for (int64_t i = 0; i < panelWidth; i += 16)
-				store(target + i, _mm512_load_ps(sums + i), 0xffff);
-		else
-			for (int64_t i = 0; i < width; i += 16)
-				store(target + i, _mm512_load_ps(sums + i), firstOf16(width - i));
+	return vectors == 1 ? 12 : 6;
+}
+
+// Adds the products of `pairs` pairs to `count` rows of sums, which are panelWidth apart and have `vectors` vectors.
+// With a target, the sums go there.
+template <int vectors, int count>
+AUTOAMP_AVX512 void addTile(const uint16_t *rows, int64_t stride, const uint16_t *panel, int64_t pairs, bool isFirst,
+                            float *sums, const Target *target)
+{
+	__m512 sum[count][vectors];
+#pragma GCC unroll 12
+	for (int i = 0; i < count; ++i)
+#pragma GCC unroll 12
+		for (int j = 0; j < vectors; ++j)
+			sum[i][j] = isFirst ? _mm512_setzero_ps() : _mm512_load_ps(sums + i * panelWidth + j * 16);
+	for (int64_t pair = 0; pair < pairs; ++pair, panel += pairElements, rows += 2) {
+		__m512bh weight[vectors];
+#pragma GCC unroll 12
+		for (int j = 0; j < vectors; ++j)
+			_mm_prefetch(panel + 16 * pairElements + j * 32, _MM_HINT_T0);
+#pragma GCC unroll 12
+		for (int j = 0; j < vectors; ++j)
+			weight[j] = reinterpret_cast<__m512bh>(_mm512_load_si512(panel + j * 32));
+#pragma GCC unroll 12
+		for (int i = 0; i < count; ++i) {
+			int32_t both;
+			__builtin_memcpy(&both, rows + i * stride, 4);
+			const auto row = reinterpret_cast<__m512bh>(_mm512_set1_epi32(both));
+#pragma GCC unroll 12
+			for (int j = 0; j < vectors; ++j)
+				sum[i][j] = _mm512_dpbf16_ps(sum[i][j], row, weight[j]);
+		}
+	}
+	if (!target) {
+#pragma GCC unroll 12
+		for (int i = 0; i < count; ++i)
+#pragma GCC unroll 12
+			for (int j = 0; j < vectors; ++j)
+				_mm512_store_ps(sums + i * panelWidth + j * 16, sum[i][j]);
+		return;
+	}
+	const Target to = *target; // the compiler would read it again after each store
+	if (to.totals)
+#pragma GCC unroll 12
+		for (int i = 0; i < count; ++i)
+#pragma GCC unroll 12
+			for (int j = 0; j < vectors; ++j)
+				sum[i][j] = _mm512_add_ps(_mm512_load_ps(to.totals + i * panelWidth + j * 16), sum[i][j]);
+#pragma GCC unroll 12
+	for (int i = 0; i < count; ++i)
+#pragma GCC unroll 12
+		for (int j = 0; j < vectors; ++j)
+			to.store(to.C + i * to.ldc + j * 16, sum[i][j], j == vectors - 1 ? to.lastMask : 0xffff);
 }
 
 AUTOAMP_AVX512 void storeTransposed(const float *sums, int64_t count, int64_t outer, int64_t width,
@@ -111,6 +127,17 @@ AUTOAMP_AVX512 void storeTransposed(const float *sums, int64_t count, int64_t ou
 		for (int64_t i = 0; i < panelWidth; i += 16)
 			__builtin_prefetch(result.C + row * result.ldc + outer + i, 1);
 }
+
+using Tile = void(const uint16_t *, int64_t, const uint16_t *, int64_t, bool, float *, const Target *);
+using Tiles = std::array<Tile *, tileRows(1)>; // for each number of rows
+template <int vectors, size_t... counts>
+constexpr Tiles tilesOf(std::index_sequence<counts...>)
+{
+	return {addTile<vectors, counts + 1>...};
+}
+template <int vectors>
+constexpr Tiles tilesWith = tilesOf<vectors>(std::make_index_sequence<tileRows(vectors)>());
+constexpr Tiles tiles[mostVectors] = {tilesWith<1>, tilesWith<2>, tilesWith<3>, tilesWith<4>};
 
 // Products that are added one after the other; the sums of these chains are then added. The error of a sum in fp32
 // grows with its length.
@@ -142,31 +169,30 @@ struct Part {
 };
 
 // All rows with a part of one panel. After the last part, the sums are stored.
-AUTOAMP_AVX512 void addPanel(const uint16_t *rows, int64_t stride, int64_t count, const uint16_t *panel, const Part &of,
-                             const Panel &target)
+AUTOAMP_AVX512 void addPanel(const uint16_t *rows, int64_t stride, int64_t count, const uint16_t *panel,
+                             const Part &part, const Panel &of)
 {
-	using Tile = void(const uint16_t *, int64_t, const uint16_t *, int64_t, bool, float *);
-	static constexpr Tile *tiles[tileRows] = {addTile<1>, addTile<2>, addTile<3>, addTile<4>, addTile<5>, addTile<6>};
-	const auto &[outer, width, result, sums, totals] = target;
-	const int64_t parts = (count + tileRows - 1) / tileRows; // of similar size
-	const bool isStored = of.isLast() && !result.isTransposed;
-	const auto beginOf = [&](int64_t part) { return count * std::min(part, parts) / parts; };
+	const auto &[outer, width, result, sums, totals] = of;
+	const auto vectors = static_cast<int>((width + 15) / 16);
+	const int64_t tileCount = (count + tileRows(vectors) - 1) / tileRows(vectors);
+	const auto beginOf = [&](int64_t tile) { return count * std::min(tile, tileCount) / tileCount; }; // of similar size
+	const bool isStored = part.isLast() && !result.isTransposed, isRead = isStored && result.beta != 0;
 	constexpr int64_t ahead = 2; // tiles
-	const bool isRead = isStored && result.beta != 0;
 	if (isRead)
 		prefetch(result, 0, beginOf(ahead), outer);
-	for (int64_t part = 0; part < parts; ++part) {
-		const int64_t begin = beginOf(part), end = beginOf(part + 1), first = begin * panelWidth;
+	Target target = {nullptr, result.ldc, Store(result), nullptr, firstOf16(width - 16 * (vectors - 1))};
+	for (int64_t tile = 0; tile < tileCount; ++tile) {
+		const int64_t begin = beginOf(tile), end = beginOf(tile + 1), first = begin * panelWidth;
 		if (isRead)
-			prefetch(result, beginOf(part + ahead), beginOf(part + ahead + 1), outer);
-		tiles[end - begin - 1](rows + begin * stride + of.begin, stride, panel, of.pairs(), of.beginsChain(),
-		                       sums + first);
-		if (totals && of.endsChain())
-			addChain(sums + first, (end - begin) * panelWidth, of.begin < chainInner, totals + first);
-		if (isStored)
-			storeRows((totals ? totals : sums) + first, begin, end, outer, width, result);
+			prefetch(result, beginOf(tile + ahead), beginOf(tile + ahead + 1), outer);
+		target.C = result.C + begin * result.ldc + outer;
+		target.totals = totals ? totals + first : nullptr;
+		tiles[vectors - 1][end - begin - 1](rows + begin * stride + part.begin, stride, panel, part.pairs(),
+		                                    part.beginsChain(), sums + first, isStored ? &target : nullptr);
+		if (totals && !isStored && part.endsChain())
+			addChain(sums + first, (end - begin) * panelWidth, part.begin < chainInner, totals + first);
 	}
-	if (of.isLast() && result.isTransposed)
+	if (part.isLast() && result.isTransposed)
 		storeTransposed(totals ? totals : sums, count, outer, width, result);
 }
 
@@ -202,7 +228,8 @@ void multiply(const PackedProduct &product, const Result &result, int64_t begin,
 	const int64_t inner = weight.inner(), stride = rowStride(inner), packedStride = panelStride(weight.pairs());
 	auto *const buffer = static_cast<uint16_t *>(memory);
 	auto *const sums = reinterpret_cast<float *>(packed ? memory : buffer + blockBytes / 2);
-	const Block block = packed ? Block{panelWidth, count <= tileRows ? chainInner : packedInner} : blockOf(weight);
+	const Block block =
+	    packed ? Block{panelWidth, count <= tileRows(mostVectors) ? chainInner : packedInner} : blockOf(weight);
 	for (int64_t outer = begin; outer < end; outer += block.outer) {
 		const int64_t outerEnd = std::min(outer + block.outer, end);
 		for (int64_t at = 0; at < inner; at += block.inner) {

@@ -65,13 +65,11 @@ WeightReason reasonAgainstKeeping(const Product &product, Bf16Unit unit)
 }
 
 // The choice depends on the sizes only, because the orders of sums differ. oneDNN packs the converted operands once
-// more, into memory that it allocates at each call, so that the heap shrinks and grows. It is faster if panels of A
-// would be partly empty or have few sums.
-bool isFasterThanOneDnn(const Product &product, Bf16Unit unit)
+// more, into memory that it allocates at each call: with large ones, the program's heap shrinks and grows. Small ones
+// are as fast in both.
+bool needsOneDnn(const Product &product, Bf16Unit unit)
 {
-	const int64_t empty = panelsOf(product.m) * panelWidth - product.m;
-	return unit == Bf16Unit::avx512 && product.m >= 256 && product.n >= 64 && product.k >= 64 &&
-	       16 * empty <= product.m;
+	return unit == Bf16Unit::amx || std::max(product.m, product.n) < 256;
 }
 
 Reason multiplyFewRows(const Product &product, const Matrix &a, const Matrix &b, Team &team, size_t budget,
@@ -136,10 +134,12 @@ Reason multiplyPacked(const Product &product, const Matrix &a, const Matrix &b, 
 			           panelSize);
 	});
 	team.run([&](unsigned part, unsigned parts) {
-		for (int64_t row = 0; row < count; row += mostRows)
-			multiply({packedRows + row * rowSize, std::min(mostRows, count - row), weight, packed},
+		const bool isByRows = packed && panels < parts && count >= 12 * parts; // too few panels for all threads
+		const int64_t begin = isByRows ? count * part / parts : 0, end = isByRows ? count * (part + 1) / parts : count;
+		for (int64_t row = begin; row < end; row += mostRows)
+			multiply({packedRows + row * rowSize, std::min(mostRows, end - row), weight, packed},
 			         {product.C + row * product.ldc, product.ldc, false, product.alpha, product.beta},
-			         beginOf(part, parts), beginOf(part + 1, parts),
+			         isByRows ? 0 : beginOf(part, parts), isByRows ? weight.outer() : beginOf(part + 1, parts),
 			         memory + bytesRows + bytesWeight + bytesThread * part);
 	});
 	return Reason::none;
@@ -185,8 +185,6 @@ Reason multiply(const Product &product, Threads threads, size_t budget, const Ke
 	const auto &[transA, transB, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc] = product;
 	if (on.unit == Bf16Unit::none)
 		return Reason::cpuTooOld;
-	if (on.dnnl.reason != Reason::none)
-		return on.dnnl.reason;
 	const Matrix a = operand(A, m, k, transA, lda), b = operand(B, k, n, transB, ldb), c{C, m, n, ldc};
 	if (!isValid(a) || !isValid(b) || !isValid(c))
 		return Reason::invalidArguments;
@@ -206,8 +204,10 @@ Reason multiply(const Product &product, Threads threads, size_t budget, const Ke
 		use.reason = WeightReason::weightsOff;
 	if (keeping.onlyIfKept)
 		return Reason::notKept;
-	if (isFasterThanOneDnn(product, on.unit))
+	if (!needsOneDnn(product, on.unit))
 		return multiplyPacked(product, a, b, team, budget);
+	if (on.dnnl.reason != Reason::none)
+		return on.dnnl.reason;
 	if (stay.mayHang())
 		return Reason::forkedInside;
 
