@@ -92,7 +92,7 @@ void recordWeights(const CallInfo &info, const DescribedCall &described, cpu::Re
 	counts.how = name(use.how);
 	counts.reason = use.how == cpu::WeightHow::none ? cpu::name(use.reason) : nullptr;
 	counts.served = use.isServed, counts.made = use.isMade, counts.recast = use.isRecast;
-	counts.givenUp = use.isGivenUp;
+	counts.givenUp = use.isGivenUp, counts.refused = use.isRefused;
 	counts.converted = reason == cpu::Reason::none && !use.isServed;
 	counts.bytes = use.bytes;
 	info.process.recorder.weights(counts);

@@ -326,8 +326,11 @@ bool allocate(Table &all, Weight &weight, size_t budget)
 // Makes the copy. The pages are protected before they are read, so that a write meanwhile is found later.
 void make(Table &all, Weight &weight, WeightMode mode, size_t budget, WeightUse &use)
 {
-	if (!allocate(all, weight, budget))
+	if (!allocate(all, weight, budget)) {
+		use.isRefused = weight.reason != WeightReason::memoryBudget;
+		use.bytes = weight.bytes;
 		return postpone(weight, WeightReason::memoryBudget);
+	}
 	const Matrix &matrix = weight.operand.matrix;
 	const Pages pages{(beginOf(matrix) + 4095) & ~uintptr_t{4095}, endOf(matrix) & ~uintptr_t{4095}};
 	weight.how = mode == WeightMode::frozen ? WeightHow::frozen : WeightHow::watched;

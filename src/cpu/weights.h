@@ -28,7 +28,8 @@ struct WeightUse {
 	bool isMade = false;
 	bool isRecast = false;  // written parts were converted again
 	bool isGivenUp = false; // the copy was dropped, because the program writes too often for a gain
-	size_t bytes = 0;       // of the copy
+	bool isRefused = false; // there was no memory for the copy; reported once for each weight
+	size_t bytes = 0;       // of the copy, also of a refused one
 };
 
 struct Weight;

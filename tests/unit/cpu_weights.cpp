@@ -293,6 +293,8 @@ TEST_CASE("a product with few rows runs only once its weight was kept, until tha
 		for (int i = 0; i < 200; ++i) {
 			CHECK(run(one.site, 500 << 10) == Reason::none);
 			CHECK(one.site.use.reason == WeightReason::memoryBudget);
+			CHECK(one.site.use.isRefused == (i == 0));
+			CHECK((i > 0 || one.site.use.bytes > N * N * 2));
 		}
 	}
 	{ // memory that the kernel does not watch

@@ -467,17 +467,21 @@ Choice keepWeightsOnCpu(const Facts &facts)
 	            facts.again({{"AUTOAMP_WEIGHTS", "watched"}}));
 }
 
-// Calls that were lowered for the sake of copies that the run then did not have.
+// Calls that were lowered for the sake of copies that the run then did not have. How fast products of a CPU BLAS are
+// with copies is not recorded.
 Choice mendWeights(const Facts &facts)
 {
 	const auto &account = facts.account;
+	const bool isOnCpu = account.times == Times::host;
 	const double ns = account.gain.model.asRunNs - account.gain.model.bestNs;
-	if (account.times == Times::host || account.weights.served >= account.weights.converted || !facts.isLarge(ns))
+	if (!isOnCpu && (account.weights.served >= account.weights.converted || !facts.isLarge(ns)))
 		return {};
-	if (const auto memory = memoryForWeights(facts.runs))
+	if (account.memoryForWeights > 0)
 		return step("allow more memory for converted weights",
 		            fmt::format("there was none for {}", plural(account.weights.refused, "copy", "copies")),
-		            facts.again({{"AUTOAMP_MEMORY", fmt::format("{}M", memory)}}));
+		            facts.again({{"AUTOAMP_MEMORY", fmt::format("{}M", account.memoryForWeights)}}));
+	if (isOnCpu)
+		return {};
 	// Another strategy than `auto` lowers these calls with and without copies.
 	const auto strategy = facts.setting("strategy");
 	if (const auto mode = facts.setting("weights");
