@@ -13,12 +13,13 @@ namespace autoamp::core {
 
 // Lives while core code runs for an intercepted call, before, after or instead of the original function.
 struct OwnCode {
-	OwnCode() { autoamp_front_thread.callerState = &callerState; }
-	~OwnCode() { autoamp_front_thread.callerState = nullptr; }
+	OwnCode() : outer(autoamp_front_thread.callerState) { autoamp_front_thread.callerState = &callerState; }
+	~OwnCode() { autoamp_front_thread.callerState = outer; }
 	OwnCode(const OwnCode &) = delete;
 	OwnCode &operator=(const OwnCode &) = delete;
 
 	base::CallerState callerState;
+	void *const outer; // that of a call which this one is inside: a BLAS may call its own routines by name
 };
 
 } // namespace autoamp::core

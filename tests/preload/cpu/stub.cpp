@@ -92,7 +92,8 @@ void mark(void *C)
 
 } // namespace
 
-// The definitions have hidden names; each spelling is an alias, so that the library never calls itself through one.
+// The definitions have hidden names, and each spelling is an alias. The library calls itself through one in batches
+// only, as BLIS and MKL do.
 #define ALIAS(name, of) extern "C" __attribute__((visibility("default"), alias(#of))) decltype(of) name;
 #ifdef WHEEL // the names of the NumPy wheel only
 #define CBLAS(of) ALIAS(scipy_cblas_##of##64_, c_##of)
@@ -115,6 +116,12 @@ void mark(void *C)
 	ALIAS(capitals##_64, f_##of)
 #endif
 
+#ifdef WHEEL
+#define OWN_SGEMM scipy_cblas_sgemm64_
+#else
+#define OWN_SGEMM cblas_sgemm
+#endif
+
 #ifdef CONFIGURED // as OpenBLAS with integers of 64 bits, but without a suffix in any name
 extern "C" __attribute__((visibility("default"))) const char *openblas_get_config()
 {
@@ -129,6 +136,11 @@ void c_sgemm(Order order, Trans transa, Trans transb, Int m, Int n, Int k, float
 {
 	cblasMultiply(order, transa, transb, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc);
 }
+}
+
+CBLAS(sgemm)
+
+extern "C" {
 
 void f_sgemm(const char *transa, const char *transb, const Int *m, const Int *n, const Int *k, const float *alpha,
              const float *A, const Int *lda, const float *B, const Int *ldb, const float *beta, float *C,
@@ -143,8 +155,8 @@ void c_sgemm_batch(Order order, const Trans *transa, const Trans *transb, const 
 {
 	for (Int group = 0; group < groups; group++)
 		for (Int i = 0; i < sizes[group]; i++)
-			cblasMultiply(order, transa[group], transb[group], m[group], n[group], k[group], alpha[group], *A++,
-			              lda[group], *B++, ldb[group], beta[group], *C++, ldc[group]);
+			OWN_SGEMM(order, transa[group], transb[group], m[group], n[group], k[group], alpha[group], *A++, lda[group],
+			          *B++, ldb[group], beta[group], *C++, ldc[group]);
 }
 
 void f_sgemm_batch(const char *transa, const char *transb, const Int *m, const Int *n, const Int *k, const float *alpha,
@@ -162,8 +174,8 @@ void c_sgemm_batch_strided(Order order, Trans transa, Trans transb, Int m, Int n
                            Int strideC, Int batch)
 {
 	for (Int i = 0; i < batch; i++)
-		cblasMultiply(order, transa, transb, m, n, k, alpha, A + i * strideA, lda, B + i * strideB, ldb, beta,
-		              C + i * strideC, ldc);
+		OWN_SGEMM(order, transa, transb, m, n, k, alpha, A + i * strideA, lda, B + i * strideB, ldb, beta,
+		          C + i * strideC, ldc);
 }
 
 void f_sgemm_batch_strided(const char *transa, const char *transb, const Int *m, const Int *n, const Int *k,
@@ -252,7 +264,6 @@ decltype(f_dgemm) f_sbgemm __attribute__((alias("f_dgemm"))), f_cgemm __attribut
 
 } // extern "C"
 
-CBLAS(sgemm)
 FORTRAN(sgemm, SGEMM)
 CBLAS(sgemm_batch)
 FORTRAN(sgemm_batch, SGEMM_BATCH)
