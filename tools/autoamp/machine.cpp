@@ -118,7 +118,7 @@ void printLibraries()
 void printBlas()
 {
 	for (const char *soname : {"libblas.so.3", "libblas64.so.3", "libopenblas.so.0", "libopenblas64.so.0",
-	                           "libblis.so.4", "libmkl_rt.so.2", "libmkl_rt.so.1"}) {
+	                           "libblis.so.4", "libmkl_rt.so.3", "libmkl_rt.so.2", "libmkl_rt.so.1"}) {
 		void *library = ::dlopen(soname, RTLD_LAZY | RTLD_LOCAL);
 		link_map *map = nullptr;
 		if (!library || ::dlinfo(library, RTLD_DI_LINKMAP, &map) != 0)

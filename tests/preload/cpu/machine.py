@@ -90,8 +90,8 @@ class Library:
         return run(program, *arguments, path=self.path, **self.variables, **options)
 
 
-# Folders in which Python packages are installed; those of BLAS_TEST_WHEELS in addition.
-WHEELS = [folder for folder in [*os.environ.get("BLAS_TEST_WHEELS", "").split(":"), *sys.path[1:]] if folder]
+# Folders in which Python packages are installed; those of BLAS_TEST_WHEELS, and the one of tools/quickstart, in addition.
+WHEELS = [folder for folder in [*os.environ.get("BLAS_TEST_WHEELS", "").split(":"), str(PROGRAMS.parents[2] / "numpy"), *sys.path[1:]] if folder]
 
 
 def wheel(pattern):
