@@ -40,9 +40,7 @@ namespace autoamp::core {
 	uint32_t alpha, beta;
 	std::memcpy(&alpha, &call.alpha, sizeof alpha);
 	std::memcpy(&beta, &call.beta, sizeof beta);
-	const unsigned flags = call.isRowMajor | call.isInvalid << 1 | (alpha << 1 == 0) << 2 | (beta << 1 == 0) << 3;
-	return slot | flags << 16 | uint64_t{static_cast<uint8_t>(call.transa)} << 32 |
-	       uint64_t{static_cast<uint8_t>(call.transb)} << 40;
+	return slot | uint64_t{alpha << 1 == 0} << 16 | uint64_t{beta << 1 == 0} << 17;
 }
 
 // `narrow`: the call, with integers read as 32 bits: their width is known only after the lookup.
@@ -60,8 +58,8 @@ namespace autoamp::core {
 	const auto sizes = (memo.m ^ call.m) | (memo.n ^ call.n) | (memo.k ^ call.k) | (memo.lda ^ call.lda) |
 	                   (memo.ldb ^ call.ldb) | (memo.ldc ^ call.ldc);
 	return !((reinterpret_cast<uintptr_t>(memo.address) ^ reinterpret_cast<uintptr_t>(address)) |
-	         (memo.entry ^ entryWordOf(call, slot)) | static_cast<uint64_t>(sizes) | (memo.context ^ context) |
-	         (memo.closes ^ __atomic_load_n(&autoamp_cpu_closes, __ATOMIC_ACQUIRE)));
+	         (memo.entry ^ entryWordOf(call, slot)) | (memo.written ^ call.written) | static_cast<uint64_t>(sizes) |
+	         (memo.context ^ context) | (memo.closes ^ __atomic_load_n(&autoamp_cpu_closes, __ATOMIC_ACQUIRE)));
 }
 
 inline void rememberBlas(Thread &thread, const op::BlasCall &call, const Thread::Memo &memo,
@@ -73,6 +71,7 @@ inline void rememberBlas(Thread &thread, const op::BlasCall &call, const Thread:
 	thread.blasMemos[placeOfBlas(narrow, call.slot, interception.returnAddress)] = {
 	    interception.returnAddress,
 	    entryWordOf(call, call.slot),
+	    call.written,
 	    call.m,
 	    call.n,
 	    call.k,

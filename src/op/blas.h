@@ -18,6 +18,7 @@ struct BlasCall {
 	char transa = 'N', transb = 'N'; // N, T, C; 0: invalid
 	bool isRowMajor = false, isInvalid = false;
 	bool isMixed = false; // a batch of products that differ in more than addresses
+	uint64_t written = 0; // transposes and order as the program wrote them, if they are not a batch's
 	int64_t m = 0, n = 0, k = 0;
 	int64_t batch = 1;
 	float alpha = 1, beta = 0;
@@ -60,6 +61,16 @@ inline char transpose(Integer argument) // CBLAS_TRANSPOSE
 	return number == 111 ? 'N' : number == 112 ? 'T' : number == 113 ? 'C' : '\0';
 }
 
+inline uint64_t written(Integer argument)
+{
+	return static_cast<uint32_t>(argument);
+}
+
+inline uint64_t written(const char *argument)
+{
+	return static_cast<uint8_t>(*argument);
+}
+
 inline char transpose(const char *argument)
 {
 	const char letter = static_cast<char>(*argument & ~0x20); // a capital
@@ -71,6 +82,7 @@ inline void setOrder(BlasCall &call, Integer order) // CBLAS_LAYOUT
 	const auto number = static_cast<int32_t>(order);
 	call.isRowMajor = number == 101;
 	call.isInvalid = number != 101 && number != 102;
+	call.written ^= written(order) << 16;
 }
 
 // A product of a type that is only counted.
@@ -79,6 +91,7 @@ template <typename Trans, typename Size>
 {
 	BlasCall call;
 	call.transa = transpose(transa), call.transb = transpose(transb);
+	call.written = written(transa) << 32 | written(transb);
 	call.m = value(m, isWide), call.n = value(n, isWide), call.k = value(k, isWide);
 	return call;
 }
