@@ -41,7 +41,7 @@ struct Target {
 	__mmask16 lastMask;  // columns of the last vector
 };
 
-// Of a tile, the sums, the vectors of the weight and one of a row are in registers. The processor needs 12 sums to be
+// A tile keeps its sums, the vectors of the weight and one of a row in registers. The processor needs 12 sums to be
 // busy, which a tile of one vector reaches with more rows.
 constexpr int mostVectors = panelWidth / 16;
 constexpr int tileRows(int vectors)
@@ -118,8 +118,8 @@ AUTOAMP_AVX512 void storeTransposed(const float *sums, int64_t count, int64_t ou
 		}
 }
 
-// Fetches a part of the result to which sums are added. In a function of its own, g++ 12 would remove it, as one
-// without effect.
+// Fetches a part of the result to which sums are added. If it is not inlined, g++ 12 removes its calls, because they
+// seem to have no effect.
 [[gnu::always_inline]] AUTOAMP_AVX512 inline void prefetch(const Result &result, int64_t row, int64_t end,
                                                            int64_t outer)
 {

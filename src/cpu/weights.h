@@ -29,7 +29,7 @@ struct WeightUse {
 	bool isRecast = false;  // written parts were converted again
 	bool isGivenUp = false; // the copy was dropped, because the program writes too often for a gain
 	bool isRefused = false; // there was no memory for the copy; reported once for each weight
-	size_t bytes = 0;       // of the copy, also of a refused one
+	size_t bytes = 0;       // size of the copy, also of a refused one
 };
 
 struct Weight;

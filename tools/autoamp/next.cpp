@@ -467,8 +467,8 @@ Choice keepWeightsOnCpu(const Facts &facts)
 	            facts.again({{"AUTOAMP_WEIGHTS", "watched"}}));
 }
 
-// Calls that were lowered for the sake of copies that the run then did not have. How fast products of a CPU BLAS are
-// with copies is not recorded.
+// Calls that were lowered for the sake of copies that the run then did not have. For products of a CPU BLAS, the time
+// with copies is unknown.
 Choice mendWeights(const Facts &facts)
 {
 	const auto &account = facts.account;
