@@ -28,6 +28,16 @@ Query *findOpenBlas(void *library, const char *name)
 	return nullptr;
 }
 
+// In the scope of the program, which can have another OpenMP library than oneDNN. It stays loaded.
+Query *findInParallel()
+{
+	Query *const found = find(RTLD_DEFAULT, "omp_in_parallel");
+	Dl_info owner;
+	if (found && dladdr(reinterpret_cast<void *>(found), &owner))
+		dlopen(owner.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+	return found;
+}
+
 LibraryThreads read(const Dnnl &dnnl, void *library)
 {
 	Query *const openMp = find(library, "omp_get_max_threads");
@@ -39,12 +49,12 @@ LibraryThreads read(const Dnnl &dnnl, void *library)
 		const int build = parallel ? parallel() : 0;
 		if (build == 2 && openMp) // its own count is set by the next product
 			return byOpenMp;
-		return {build == 0 ? Pool::none : Pool::own, count};
+		return {build == 0 ? Pool::none : Pool::own, count, findInParallel()};
 	}
 	if (Query *const count = find(library, "MKL_Get_Max_Threads")) // its OpenMP library may be opened later
 		return {byOpenMp.pool, count, byOpenMp.inParallel};
 	if (Query *const count = find(library, "bli_thread_get_num_threads"))
-		return {openMp ? byOpenMp.pool : Pool::own, count, byOpenMp.inParallel};
+		return {openMp ? byOpenMp.pool : Pool::own, count, openMp ? byOpenMp.inParallel : findInParallel()};
 	return openMp ? byOpenMp : LibraryThreads{};
 }
 

@@ -33,7 +33,7 @@ struct Threads {
 struct LibraryThreads {
 	Pool pool = Pool::none;
 	int (*count)() = nullptr;
-	int (*inParallel)() = nullptr; // OpenMP: the calling thread runs in a parallel region
+	int (*inParallel)() = nullptr; // the calling thread runs in a parallel region of OpenMP
 
 	// The present ones, which the program may change: a few nanoseconds. At least one.
 	Threads now() const;

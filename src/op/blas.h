@@ -18,7 +18,7 @@ struct BlasCall {
 	char transa = 'N', transb = 'N'; // N, T, C; 0: invalid
 	bool isRowMajor = false, isInvalid = false;
 	bool isMixed = false; // a batch of products that differ in more than addresses
-	uint64_t written = 0; // transposes and order as the program wrote them, if they are not a batch's
+	uint64_t written = 0; // both transposes as the program wrote them
 	int64_t m = 0, n = 0, k = 0;
 	int64_t batch = 1;
 	float alpha = 1, beta = 0;
@@ -82,7 +82,13 @@ inline void setOrder(BlasCall &call, Integer order) // CBLAS_LAYOUT
 	const auto number = static_cast<int32_t>(order);
 	call.isRowMajor = number == 101;
 	call.isInvalid = number != 101 && number != 102;
-	call.written ^= written(order) << 16;
+}
+
+template <typename Trans>
+[[gnu::always_inline]] inline void setTransposes(BlasCall &call, Trans transa, Trans transb)
+{
+	call.transa = transpose(transa), call.transb = transpose(transb);
+	call.written = written(transa) << 32 | written(transb);
 }
 
 // A product of a type that is only counted.
@@ -90,8 +96,7 @@ template <typename Trans, typename Size>
 [[gnu::always_inline]] inline BlasCall counted(bool isWide, Trans transa, Trans transb, Size m, Size n, Size k)
 {
 	BlasCall call;
-	call.transa = transpose(transa), call.transb = transpose(transb);
-	call.written = written(transa) << 32 | written(transb);
+	setTransposes(call, transa, transb);
 	call.m = value(m, isWide), call.n = value(n, isWide), call.k = value(k, isWide);
 	return call;
 }
@@ -153,7 +158,7 @@ inline BlasCall sgemm_batch(bool isWide, Integer order, const int32_t *transa, c
 	for (int64_t i = 0; i < groups; ++i)
 		call.isMixed |= transa[i] != transa[0] || transb[i] != transb[0];
 	if (groups > 0)
-		call.transa = transpose(Integer{transa[0]}), call.transb = transpose(Integer{transb[0]});
+		setTransposes(call, Integer{transa[0]}, Integer{transb[0]});
 	setGroups(call, {groups, sizes, m, n, k, lda, ldb, ldc, alpha, beta, A, B, C, isWide});
 	return call;
 }
@@ -244,7 +249,7 @@ inline BlasCall sgemm_batch(bool isWide, const char *transa, const char *transb,
 	for (int64_t i = 0; i < groups; ++i)
 		call.isMixed |= transpose(transa + i) != transpose(transa) || transpose(transb + i) != transpose(transb);
 	if (groups > 0)
-		call.transa = transpose(transa), call.transb = transpose(transb);
+		setTransposes(call, transa, transb);
 	setGroups(call, {groups, sizes, m, n, k, lda, ldb, ldc, alpha, beta, A, B, C, isWide});
 	return call;
 }
@@ -253,7 +258,7 @@ inline BlasCall sgemv(bool isWide, const char *trans, const void *m, const void 
                       const void *, const void *, const void *, const void *, void *, const void *, Length)
 {
 	BlasCall call;
-	call.transa = transpose(trans);
+	setTransposes(call, trans, "N");
 	call.m = value(m, isWide), call.n = value(n, isWide), call.k = 1;
 	return call;
 }
@@ -277,7 +282,7 @@ inline BlasCall strmm(bool isWide, const char *, const char *, const char *trans
                       Length, Length)
 {
 	BlasCall call;
-	call.transa = transpose(transa);
+	setTransposes(call, transa, "N");
 	call.m = value(m, isWide), call.n = value(n, isWide);
 	return call;
 }

@@ -54,7 +54,7 @@ struct Thread {
 	// A call of a CPU BLAS that runs unchanged and is only counted or timed.
 	struct BlasMemo {
 		const void *address = nullptr; // return address
-		uint64_t entry = 0;            // slot and zero scalars: entryWordOf()
+		uint64_t entry = 0;            // slot, order, zero scalars: entryWordOf()
 		uint64_t written = 0;          // op::BlasCall::written
 		int64_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0;
 		uint32_t context = 0;

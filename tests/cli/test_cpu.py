@@ -164,6 +164,12 @@ class Report(Cpu):
         report = json.loads(self.report("--format", "json", "--what-if", "DTYPE=float16", self.trace("cpu", None, "12")))
         self.assertEqual({row["reason"] for row in report["ops"] if row["eligible"]} - {"too_small"}, {"unsupported"})
 
+    def test_what_if_of_a_strategy(self):
+        """A named strategy lowers what the cost model has kept, also if it knew more than the trace."""
+        report = json.loads(self.report("--format", "json", "--what-if", "STRATEGY=cast", self.trace("cpu_threads")))
+        self.assertEqual({(row["n"], row["decision"], row["reason"]) for row in report["ops"]},
+                         {(1024, "lowered", "white_list"), (512, "lowered", "white_list"), (256, "kept", "solver_caller")})
+
     def test_without_a_measurement(self):
         name = self.trace("cpu", None, "0")
         gain = self.json(name)["totals"]["gain"]
@@ -276,7 +282,7 @@ class Doctor(Cpu):
         model = re.search(r"model name\s*: (.*)", facts)
         name = re.escape(model.group(1)) if model else ".*"
         self.assertRegex(text, rf"\nthis CPU\n  CPU +{name}: " + ("AVX512-BF16" if "avx512_bf16" in facts else "no AVX512-BF16"))
-        self.assertRegex(text, r"\n  oneDNN +(\d+\.\d+\.\d+  /\S+libdnnl\.so|oneDNN: calls are not lowered: neither libdnnl)")
+        self.assertRegex(text, r"\n  oneDNN +(\d+\.\d+\.\d+  /\S+libdnnl\.so|products with both sides below 256 are not lowered: libdnnl|calls are not lowered: libdnnl)")
         self.assertRegex(text, r"\n  weights +writes to them (can|cannot) be watched")
         self.assertRegex(text, rf"\n  for a CPU BLAS +{self.root}/inject/libautoamp-cpu\.so\n")
         shutil.copy(PROGRAMS / "libfake_core.so", self.root / "inject/libautoamp-core.so")
@@ -285,7 +291,7 @@ class Doctor(Cpu):
     def test_emulated_instructions(self):
         text = self.doctor(ONEDNN_MAX_CPU_ISA="AVX2", DNNL_MAX_CPU_ISA="AVX2")
         if "libdnnl" in text:
-            self.assertRegex(text, r"\n  oneDNN .*calls are not lowered: it would emulate bfloat16")
+            self.assertRegex(text, r"\n  oneDNN .*(calls|products with both sides below 256) are not lowered: it would emulate bfloat16")
 
     @needs_blas
     def test_program(self):
@@ -334,7 +340,7 @@ class Calibrate(Cpu):
         return self.autoamp("doctor", "--calibrate", *arguments, **variables)
 
     def needs_engine(self):
-        if not HAS_BFLOAT16 or "calls are not lowered" in self.autoamp("doctor").stdout:
+        if not HAS_BFLOAT16 or "are not lowered" in self.autoamp("doctor").stdout:
             self.skipTest("no AVX512-BF16 or no oneDNN")
 
     def explained(self):

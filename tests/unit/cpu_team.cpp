@@ -434,6 +434,24 @@ TEST_CASE("the threads of the program's library are found")
 	CHECK(other.pool == Pool::otherOpenMp);
 }
 
+TEST_CASE("a library with threads of its own has one in a parallel region of the program")
+{
+	REQUIRE(dlopen("libgomp.so.1", RTLD_NOW | RTLD_GLOBAL));
+	void *const library = dlopen(STUBS "/libblas-wheel.so", RTLD_NOW | RTLD_LOCAL);
+	REQUIRE(library);
+	const LibraryThreads found = threadsOf(Dnnl{}, library); // without oneDNN
+	CHECK(found.now().most == 7);
+	static std::atomic<unsigned> inside, wrong;
+	dnnl().openMp.parallel(
+	    [](void *each) {
+		    if (dnnl().openMp.inParallel()) // the runtime may give one thread
+			    ++inside, wrong += static_cast<const LibraryThreads *>(each)->now().most != 1;
+	    },
+	    const_cast<LibraryThreads *>(&found), 2, 0);
+	CHECK((inside == 2 || inside == 0));
+	CHECK(wrong == 0);
+}
+
 TEST_CASE("the threads of the OpenBLAS libraries of Debian are found")
 {
 	for (const auto &[build, pool] :

@@ -129,7 +129,9 @@ Section processor(const std::vector<Library> &libraries, const policy::Options &
 	const auto engine = queryOneDnn();
 	auto text = engine.path.empty() ? "" : fmt::format("{}  {}", engine.version, engine.path);
 	if (!engine.problem.empty())
-		text += (text.empty() ? "" : ": ") + ("calls are not lowered: " + engine.problem);
+		text += fmt::format("{}{} not lowered: {}", text.empty() ? "" : ": ",
+		                    unit == cpu::Bf16Unit::avx512 ? "products with both sides below 256 are" : "calls are",
+		                    engine.problem);
 	judge(section, "oneDNN", engine.problem.empty(), text);
 	for (const auto &library : libraries)
 		section.add("BLAS", fmt::format("{}  {}{}{}", library.name, library.path, library.version.empty() ? "" : ": ",

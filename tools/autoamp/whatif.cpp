@@ -22,8 +22,8 @@ bool isOfSettings(const std::string &word)
 {
 	using enum policy::Reason;
 	static constexpr policy::Reason ours[] = {
-	    white_list, black_list, custom_white_list, custom_black_list, rule,           unlisted,      promote,
-	    banned,     disabled,   too_small,         not_profitable,    no_fp32_output, strict_scaling};
+	    white_list, black_list, custom_white_list, custom_black_list, rule,           unlisted,       promote,
+	    banned,     disabled,   too_small,         not_profitable,    no_fp32_output, strict_scaling, weight_not_kept};
 	const auto known = reasonOf(word);
 	return known && std::find(std::begin(ours), std::end(ours), *known) != std::end(ours);
 }
@@ -313,8 +313,9 @@ void findBest(Runs &runs, std::span<const char *const> entries)
 	}
 }
 
-// A trace contains less about a call than the library saw. Therefore a row changes only where the decisions before and
-// after the settings differ.
+// A trace contains less about a call than the library saw, such as the threads of a BLAS. Therefore a row changes only
+// where the decisions before and after the settings differ, or if the recorded one was that of the cost model and the
+// new one is not.
 std::vector<std::string> redecide(Runs &runs, const std::string &text, std::span<const char *const> entries)
 {
 	std::vector<std::string> assumed;
@@ -338,7 +339,9 @@ std::vector<std::string> redecide(Runs &runs, const std::string &text, std::span
 				row.estNs = after->estimate;
 			if (after->estimateLowered >= 0 && after->estimateLowered != before->estimateLowered)
 				row.estLoweredNs = after->estimateLowered;
-			if (!isOfSettings(row.reason) || isSame(*before, *after) || isRefused(row, *after))
+			const bool isByModel = isOnCpu(row) && row.decision != policy::name(before->verdict) &&
+			                       options.strategy != policy::StrategyChoice::automatic;
+			if (!isOfSettings(row.reason) || (isSame(*before, *after) && !isByModel) || isRefused(row, *after))
 				continue;
 			row.decision = policy::name(after->verdict);
 			row.reason = policy::name(after->reason);

@@ -281,6 +281,10 @@ void write(const std::string &scenario, int number)
 		Row row = onCpu(product("lowered", "white_list", 4096));
 		row.m = 16;
 		call(lane, row, 60);
+	} else if (scenario == "cpu_threads") { // decided with the threads of the BLAS, which the trace does not contain
+		call(lane, onCpu(product("kept", "not_profitable", 1024)), 10);
+		call(lane, onCpu(product("fallback", "weight_not_kept", 512)), 10);
+		call(lane, onCpu(product("kept", "solver_caller", 256)), 10);
 	} else if (scenario == "cpu_refused") {
 		const RowId row = call(lane, onCpu(product("lowered", "white_list", 4096)), 60);
 		recorder.weights({.row = row, .reason = "memory_budget", .converted = 1, .refused = 1, .bytes = 600 << 20});

@@ -312,7 +312,11 @@ void repeats()
 	auto *const cblasDouble = find<CblasDouble>(true, "dgemm");
 	auto *const cblasGemv = find<CblasGemv>(true, "sgemv");
 	std::vector<double> wide(static_cast<std::size_t>(k * k), 1.5), wideResult(static_cast<std::size_t>(k * k));
+	auto *const fortranGemv = find<Gemv>(false, "sgemv");
 	std::vector<float> vector(static_cast<std::size_t>(k), 0.5f), vectorResult(static_cast<std::size_t>(m));
+	std::vector<float> square(static_cast<std::size_t>(k * k)), squareResult(static_cast<std::size_t>(k));
+	for (std::size_t i = 0; i < square.size(); i++)
+		square[i] = static_cast<float>(i % 17);
 	std::vector<Operands> all;
 	std::vector<Shape> shapes;
 	for (Interface interface : {Interface::row, Interface::fortran})
@@ -331,12 +335,19 @@ void repeats()
 		}
 		cblasDouble(rowMajor, noTrans, noTrans, k, k, k, 1, wide.data(), k, wide.data(), k, 0, wideResult.data(), k);
 		cblasGemv(rowMajor, noTrans, m, k, 1, all[0].A.data, all[0].A.ld, vector.data(), 1, 0, vectorResult.data(), 1);
+		for (const char *trans : {"N", "T"}) {
+			const Int step = 1;
+			const float one = 1;
+			fortranGemv(trans, &k, &k, &one, square.data(), &k, vector.data(), &step, &one, squareResult.data(), &step,
+			            1);
+		}
 	}
 	for (std::size_t which = 0; which < all.size(); which++)
 		print("repeat." + std::to_string(which), shapes[which], all[which]);
 	Hash bits;
 	bits.add(wideResult.data(), wideResult.size() * sizeof(double));
 	bits.add(vectorResult.data(), vectorResult.size() * sizeof(float));
+	bits.add(squareResult.data(), squareResult.size() * sizeof(float));
 	std::printf("repeat.counted bits=%016llx\n", static_cast<unsigned long long>(bits.value));
 }
 

@@ -114,7 +114,7 @@ class Products(unittest.TestCase):
                 if trace != "off":
                     self.assertEqual(sorted((row["entry"], row["calls"]) for row in made.report["ops"]),
                                      sorted((library.patterns[is_fortran].replace("NAME", routine), 50)
-                                            for routine, is_fortran in (("sgemm", 0), ("sgemm", 0), ("sgemm", 1), ("sgemm", 1), ("dgemm", 0), ("sgemv", 0))))
+                                            for routine, is_fortran in (("sgemm", 0), ("sgemm", 0), ("sgemm", 1), ("sgemm", 1), ("dgemm", 0), ("sgemv", 0), ("sgemv", 1), ("sgemv", 1))))
 
     @each("linked", "looked")
     def test_results_in_operands(self, library, how):
