@@ -40,8 +40,7 @@ namespace autoamp::core {
 	uint32_t alpha, beta;
 	std::memcpy(&alpha, &call.alpha, sizeof alpha);
 	std::memcpy(&beta, &call.beta, sizeof beta);
-	const unsigned flags = call.isRowMajor | call.isInvalid << 1 | (alpha << 1 == 0) << 2 | (beta << 1 == 0) << 3;
-	return slot | flags << 16;
+	return slot | uint64_t{alpha << 1 == 0} << 16 | uint64_t{beta << 1 == 0} << 17 | uint64_t{call.order} << 32;
 }
 
 // `narrow`: the call, with integers read as 32 bits: their width is known only after the lookup.

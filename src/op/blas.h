@@ -19,6 +19,7 @@ struct BlasCall {
 	bool isRowMajor = false, isInvalid = false;
 	bool isMixed = false; // a batch of products that differ in more than addresses
 	uint64_t written = 0; // both transposes as the program wrote them
+	uint32_t order = 0;   // the same; 0: Fortran
 	int64_t m = 0, n = 0, k = 0;
 	int64_t batch = 1;
 	float alpha = 1, beta = 0;
@@ -82,6 +83,7 @@ inline void setOrder(BlasCall &call, Integer order) // CBLAS_LAYOUT
 	const auto number = static_cast<int32_t>(order);
 	call.isRowMajor = number == 101;
 	call.isInvalid = number != 101 && number != 102;
+	call.order = static_cast<uint32_t>(order);
 }
 
 template <typename Trans>
