@@ -126,7 +126,7 @@ blas
 case $tool in
 address)
     check 'unit_policy, address and undefined' "$out/tests/unit/unit_policy"
-    # Large products take minutes here; smaller ones run the same code.
+    # Hundreds of products, and a large one, take two minutes here. The other cases run the same code.
     check 'unit_kernels, address and undefined' "$out/tests/unit/unit_kernels" \
         '~"an audit measures the error of hostile products*" ~"every part of a large product counts"'
     # A child of a process whose threads allocate can inherit a locked allocator of this sanitizer. The other one runs these.
