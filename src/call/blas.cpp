@@ -3,6 +3,7 @@
 #include "inject/front.h"
 #include "src/call/blas_path.h"
 #include "src/call/dispatch.h"
+#include "src/call/passed_product.h"
 #include "src/call/unwinding.h"
 #include "src/gradient/api.h"
 #include "src/life/start.h"
@@ -73,15 +74,18 @@ struct Routine<slot, describe> {
 	{
 		AUTOAMP_LEAVES_CALL_WHEN_UNWOUND;
 		const void *const address = __builtin_return_address(0);
-		const core::Thread *const thread = core::knownThread();
+		core::Thread *const thread = core::knownThread();
 		if (!isBatch && __builtin_expect(thread && !autoamp_front_thread.depth, 1)) {
 			const auto &memo = thread->blasMemos[core::placeOfBlas(describe(false, args...), slot, address)];
 			const op::BlasCall call = describe(memo.isWide, args...);
 			if (__builtin_expect(
 			        core::isSame(memo, call, slot, address, core::contextOf(*thread, core::DeviceType::cpu)), 1)) {
 				const auto function = reinterpret_cast<Function *>(memo.original);
-				if (!memo.cell)
+				if (!memo.cell) {
+					if (entryTable[index].kind == op::Kind::mm && memo.isForSizes)
+						core::rememberPassed(*thread, memo, slot);
 					return function(args...);
+				}
 				if constexpr (op::isOnlyCounted(entryTable[index])) {
 					trace::Lane::count(*memo.cell);
 					return function(args...);
@@ -95,6 +99,16 @@ struct Routine<slot, describe> {
 		const Inside inside;
 		Slow<Args...>::dispatchFrom(slot, describe, address, args...);
 	}
+
+	static constexpr Function *pointer = &call;
+	static constexpr auto wrapper = [] {
+		if constexpr (entryTable[index].kind != op::Kind::mm)
+			return pointer;
+		else if constexpr ((std::is_same_v<Args, const char *> || ...)) // Fortran
+			return &core::passReferences<slot, pointer>;
+		else
+			return &core::passValues<slot, pointer>;
+	}();
 };
 
 constexpr unsigned copyCount = 1 + front::blasCopyCount;
@@ -103,7 +117,7 @@ constexpr unsigned copyCount = 1 + front::blasCopyCount;
 void *const all[] = {
 #define ROUTINE(copy, name, style, routine)                                                                            \
 	reinterpret_cast<void *>(                                                                                          \
-	    Routine<copy * blasEntryCount + index_##name - vendorEntryCount, op::blas::style::routine>::call),
+	    Routine<copy * blasEntryCount + index_##name - vendorEntryCount, op::blas::style::routine>::wrapper),
 #define BLAS(...) ROUTINE(0, __VA_ARGS__)
 #include "inject/blas.inc"
 #undef BLAS

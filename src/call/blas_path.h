@@ -62,8 +62,9 @@ namespace autoamp::core {
 	         (memo.context ^ context) | (memo.closes ^ __atomic_load_n(&autoamp_cpu_closes, __ATOMIC_ACQUIRE)));
 }
 
+// `isForSizes`: the call runs unchanged, whatever its arguments except the sizes are.
 inline void rememberBlas(Thread &thread, const op::BlasCall &call, const Thread::Memo &memo,
-                         const Interception &interception, uint32_t context)
+                         const Interception &interception, uint32_t context, bool isForSizes)
 {
 	op::BlasCall narrow = call;
 	for (int64_t op::BlasCall::*size : {&op::BlasCall::m, &op::BlasCall::n, &op::BlasCall::k})
@@ -81,6 +82,7 @@ inline void rememberBlas(Thread &thread, const op::BlasCall &call, const Thread:
 	    context,
 	    call.closes,
 	    call.isWide,
+	    isForSizes,
 	    memo.row,
 	    memo.cell,
 	    const_cast<void *>(interception.original)};

@@ -259,7 +259,8 @@ DescribedCall describe(const CallInfo &info, const op::BlasCall &call)
 	const Thread::Memo &memo = memoOf(info.thread, key);
 	if (!memo.isPassThrough)
 		return described;
-	rememberBlas(info.thread, call, memo, info.interception, info.context);
+	const bool isForSizes = described.site->op.obstacle == info.entry.obstacle; // no obstacle in its arguments
+	rememberBlas(info.thread, call, memo, info.interception, info.context, isForSizes);
 	if (memo.cell && op::isOnlyCounted(info.entry)) {
 		trace::Lane::count(*memo.cell);
 		described.isCounted = true;

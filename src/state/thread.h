@@ -59,11 +59,20 @@ struct Thread {
 		int64_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0;
 		uint32_t context = 0;
 		unsigned closes = 0; // autoamp_cpu_closes
-		bool isWide = false;
+		bool isWide = false, isForSizes = false;
 		trace::RowId row = 0;
 		trace::Cell *cell = nullptr; // null without a trace
 		void *original = nullptr;
 	};
+	// Without a trace: a product of a CPU BLAS that runs unchanged for its sizes, whatever its other arguments are.
+	struct alignas(64) Passed {
+		const void *address = nullptr, *original = nullptr; // return address, function
+		uint32_t m = 0, n = 0, k = 0;
+		unsigned slot = 0;
+		uint32_t region = 0;
+		unsigned closes = 0; // autoamp_cpu_closes
+	};
+	Passed passed[256] = {}; // by sizes and address (call/passed_product.h); first, for short code
 	trace::Lane *lane = nullptr;
 	const cuda::Driver *driver = nullptr; // null: no driver
 	const op::Cublas *cublas = nullptr;   // null: no cuBLAS call so far, or a cuBLAS without getters

@@ -19,7 +19,7 @@ RAN = {
     "devices": [B, B, S],
     "types": [S, B, S, B, B, B, "float16"],
     "required": ["-1", B, S, S, "0", B, "1", S],
-    "all": [S, B, B, "0", S],
+    "all": [S, B, B, "0", S, S, B, S],
     "sizes": ["0", S, "-1", "0", S, "0", "off", "-1", "-1", B],
     "described": ["bfloat16/1/bfloat16/-1", "float16/1"],
     "named": [B, B],
@@ -59,9 +59,9 @@ class CpuRegions(unittest.TestCase):
 
     def test_header(self):
         for case, ran in RAN.items():
-            with self.subTest(case):
-                run = Run([CLIENT], case, LOG="error")
-                self.check(run, ran)
+            for trace in ("summary", "off"):
+                with self.subTest(case, trace=trace):
+                    self.check(Run([CLIENT], case, LOG="error", TRACE=trace), ran)
 
     def test_header_without_autoamp(self):
         for case in ("nested", "devices", "types", "named"):
@@ -75,7 +75,7 @@ class CpuRegions(unittest.TestCase):
 
     def test_reports_and_rules_name_regions_of_the_cpu_only(self):
         run = Run([CLIENT], "named")
-        self.assertEqual({(row["region"], row["calls"]) for row in run.ops}, {("cpu", 1), (None, 1)})
+        self.assertEqual({(row["region"], row["calls"]) for row in run.ops}, {("cpu", 3), (None, 3)})
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
             file.write('[[rule]]\nregion = "cuda"\nprecision = "float32"\n')
             file.flush()

@@ -12,7 +12,7 @@
 namespace autoamp::core {
 
 // Changes when another thread may have changed the region of a thread: regions and ranges for all threads.
-extern std::atomic<unsigned> regionEpoch;
+[[gnu::visibility("hidden")]] extern std::atomic<unsigned> regionEpoch;
 
 struct Shared {
 	struct Part {

@@ -34,7 +34,7 @@ class Binding(unittest.TestCase):
         """Runs without autoamp, observed, switched off and lowered. Returns the output without autoamp and the report."""
         plain = run(command, *arguments, front=None, path=path, **options)
         self.assertEqual(plain.errors, "")
-        for variables in (OBSERVED, OFF):
+        for variables in (OBSERVED, {"AUTOAMP_TRACE": "off"}, OFF):
             made = run(command, *arguments, path=path, **options, **variables)
             self.assertEqual((made.status, made.out, made.errors), (plain.status, plain.out, ""), variables)
         lowered = run(command, *arguments, path=path, **options, **CAST)
@@ -109,9 +109,23 @@ class Binding(unittest.TestCase):
         commands = []
         for _ in range(3):
             for name in ("plugin", "plugin_negates"):
-                commands += ["open", "a", plugin(name), "where", "a", "run", "a", "again", "a", "close", "a"]
+                commands += ["open", "a", plugin(name), "where", "a", *["run", "a"] * 3, "again", "a", "close", "a"]
         out, _ = self.same("host", *commands)
-        self.assertEqual(out, ["a 0", "a e", "a 6", "a 0", "a n", "a -6"] * 3)
+        self.assertEqual(out, ["a 0", *["a e"] * 3, "a 6", "a 0", *["a n"] * 3, "a -6"] * 3)
+
+    def test_rules_of_closed_plugins(self):
+        """The rule of a closed plug-in does not apply to another one at its address."""
+        other, rules = ROOM / "libcpu_other.so", ROOM / "rules.toml"
+        shutil.copy(plugin("plugin"), other)
+        rules.write_text('[[rule]]\ncaller = "libcpu_plugin.so"\nprecision = "float32"\n', encoding="utf-8")
+        commands = []
+        for file in (plugin("plugin"), other, plugin("plugin")):
+            commands += ["open", "a", file, "where", "a", *["run", "a"] * 3, "close", "a"]
+        for trace in ("off", "summary"):
+            made = run("host", *commands, path=PROGRAMS, **CAST, AUTOAMP_TRACE=trace, AUTOAMP_CONFIG=str(rules))
+            results = [f"a {result}" for result in ("e", "e" if OBSTACLE else "r", "e")]
+            self.assertEqual((made.status, made.errors), (0, ""))
+            self.assertEqual(made.out.split("\n")[:-1], [line for result in results for line in ("a 0", *[result] * 3)])
 
     def test_plugins_come_and_go_while_threads_multiply(self):
         for first, second in (("plugin", "plugin64"), ("plugin64", "plugin_negates")):
@@ -123,9 +137,9 @@ class Binding(unittest.TestCase):
     def test_closed_libraries(self):
         commands = []
         for _ in range(3):
-            commands += ["open", "a", BLAS, "lp64", "a", "close", "a", "open", "b", NEGATES, "lp64", "b", "close", "b", "open", "c", BLAS64, "ilp64", "c", "close", "c"]
+            commands += ["open", "a", BLAS, *["lp64", "a"] * 3, "close", "a", "open", "b", NEGATES, *["lp64", "b"] * 3, "close", "b", "open", "c", BLAS64, *["ilp64", "c"] * 3, "close", "c"]
         out, _ = self.same("host", *commands)
-        self.assertEqual(out, ["a e", "b n", "c e"] * 3)
+        self.assertEqual(out, [*["a e"] * 3, *["b n"] * 3, *["c e"] * 3] * 3)
 
     def test_library_that_becomes_global_later(self):
         """A plug-in keeps the library that it was loaded with; later ones use the global one."""

@@ -116,6 +116,18 @@ class Products(unittest.TestCase):
                                      sorted((library.patterns[is_fortran].replace("NAME", routine), 50)
                                             for routine, is_fortran in (("sgemm", 0), ("sgemm", 0), ("sgemm", 1), ("sgemm", 1), ("dgemm", 0), ("sgemv", 0), ("sgemv", 1), ("sgemv", 1))))
 
+    @each("linked", "linked_now", "looked")
+    def test_similar_calls(self, library, how):
+        """Without a trace, only the sizes decide about a call that runs unchanged."""
+        plain = library.run(how, "similar", front=None)
+        made = library.run(how, "similar", AUTOAMP_TRACE="off")
+        self.assertEqual((made.status, made.errors, len(made.cases)), (0, "", 26))
+        for name, case in made.cases.items():
+            if (case["m"], case["n"], case["k"]) == ("300", "300", "300") and not machine.OBSTACLE:
+                self.assertRounded(name, case)
+            else:
+                self.assertEqual(case, plain.cases[name], name)
+
     @each("linked", "looked")
     def test_results_in_operands(self, library, how):
         plain, lowered = self.pair(library, how, "overlaps")

@@ -1,0 +1,92 @@
+// The shortest path of a CPU BLAS: without a trace, a product that runs unchanged for its sizes jumps to the original
+// function. Assembly, because g++ saves registers and copies the stack arguments. Uses the state of the calling thread
+// only.
+#pragma once
+
+#include "src/place/region/shared.h"
+#include "src/state/thread.h"
+
+#include <cstddef>
+
+namespace autoamp::core {
+
+// Sizes are compared as 32 bits: their width is known only after the lookup. A larger size with the same lower half
+// runs unchanged, too.
+inline void rememberPassed(Thread &thread, const Thread::BlasMemo &memo, unsigned slot)
+{
+	const auto m = static_cast<uint32_t>(memo.m), n = static_cast<uint32_t>(memo.n), k = static_cast<uint32_t>(memo.k);
+	const auto address = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(memo.address));
+	thread.passed[(m + 3 * n + 8 * k + address) * 0x9e3779b1 >> 6 & 0xff] = {
+	    memo.address, memo.original, m, n, k, slot, memo.context >> 8, memo.closes};
+}
+
+// The wrapper of the entry point with that slot. `find`: the function for all other calls. The registers that it
+// changes belong to no argument.
+#define AT(member) [member] "i"(offsetof(Thread, passed[0].member))
+#define PASS(name, hash, compare)                                                                                      \
+	template <unsigned number, auto &find>                                                                             \
+	[[gnu::naked]] void name()                                                                                         \
+	{                                                                                                                  \
+		asm("mov autoamp_front_thread@gottpoff(%%rip), %%r11\n\t"                                                      \
+		    "mov %%fs:%c[ownEpoch](%%r11), %%eax\n\t"                                                                  \
+		    "cmp %%eax, %[epoch]\n\t"                                                                                  \
+		    "jne 1f\n\t" hash /* of the sizes */                                                                       \
+		    "add (%%rsp), %%r10d\n\t"                                                                                  \
+		    "imul $0x9e3779b1, %%r10d, %%r10d\n\t"                                                                     \
+		    "and $0x3fc0, %%r10d\n\t"                                                                                  \
+		    "mov %%fs:%c[core](%%r11), %%rax\n\t"                                                                      \
+		    "mov %%fs:%c[ownRegion](%%r11), %%r11d\n\t"                                                                \
+		    "test %%rax, %%rax\n\t"                                                                                    \
+		    "je 1f\n\t"                                                                                                \
+		    "cmp %%r11d, %c[region](%%rax, %%r10)\n\t"                                                                 \
+		    "jne 1f\n\t"                                                                                               \
+		    "mov (%%rsp), %%r11\n\t"                                                                                   \
+		    "cmp %%r11, %c[address](%%rax, %%r10)\n\t"                                                                 \
+		    "jne 1f\n\t" compare /* sizes */                                                                           \
+		    "cmpl %[number], %c[slot](%%rax, %%r10)\n\t"                                                               \
+		    "jne 1f\n\t"                                                                                               \
+		    "mov autoamp_cpu_closes@GOTPCREL(%%rip), %%r11\n\t"                                                        \
+		    "mov (%%r11), %%r11d\n\t"                                                                                  \
+		    "cmp %%r11d, %c[closes](%%rax, %%r10)\n\t"                                                                 \
+		    "jne 1f\n\t"                                                                                               \
+		    "jmp *%c[original](%%rax, %%r10)\n"                                                                        \
+		    "1:\tjmp *%[find]\n"                                                                                       \
+		    :                                                                                                          \
+		    : [epoch] "m"(regionEpoch), [find] "m"(find), [number] "i"(number),                                        \
+		      [core] "i"(offsetof(front::ThreadBlock, core)), [ownEpoch] "i"(offsetof(front::ThreadBlock, epoch)),     \
+		      [ownRegion] "i"(offsetof(front::ThreadBlock, region) +                                                   \
+		                      sizeof(unsigned) * static_cast<unsigned>(DeviceType::cpu)),                              \
+		      AT(address), AT(m), AT(n), AT(k), AT(slot), AT(region), AT(closes), AT(original));                       \
+	}
+
+// C: sizes in registers.
+PASS(passValues,
+     "lea (%%r8, %%r8, 2), %%r10d\n\t"
+     "add %%ecx, %%r10d\n\t"
+     "lea (%%r10, %%r9, 8), %%r10d\n\t",
+     "cmp %%ecx, %c[m](%%rax, %%r10)\n\t"
+     "jne 1f\n\t"
+     "cmp %%r8d, %c[n](%%rax, %%r10)\n\t"
+     "jne 1f\n\t"
+     "cmp %%r9d, %c[k](%%rax, %%r10)\n\t"
+     "jne 1f\n\t")
+// Fortran: sizes in memory.
+PASS(passReferences,
+     "mov (%%rcx), %%r10d\n\t"
+     "lea (%%r10, %%r10, 2), %%r10d\n\t"
+     "add (%%rdx), %%r10d\n\t"
+     "mov (%%r8), %%eax\n\t"
+     "lea (%%r10, %%rax, 8), %%r10d\n\t",
+     "mov (%%rdx), %%r11d\n\t"
+     "cmp %%r11d, %c[m](%%rax, %%r10)\n\t"
+     "jne 1f\n\t"
+     "mov (%%rcx), %%r11d\n\t"
+     "cmp %%r11d, %c[n](%%rax, %%r10)\n\t"
+     "jne 1f\n\t"
+     "mov (%%r8), %%r11d\n\t"
+     "cmp %%r11d, %c[k](%%rax, %%r10)\n\t"
+     "jne 1f\n\t")
+#undef PASS
+#undef AT
+
+} // namespace autoamp::core
