@@ -120,7 +120,8 @@ lower::Outcome lower(const CallInfo &info, const DescribedCall &described, const
 	const auto multiply = [&] {
 		const cpu::Engine engine = cpu::engine();
 		const cpu::Threads threads = cpu::threadsOf(info.interception.original, &engine.dnnl);
-		const cpu::Keeping keeping = {modeOf(decision.weights), decision.needsKept};
+		// A copy costs as much as ten conversions (docs/adr/0055), so a weight is converted almost as often before.
+		const cpu::Keeping keeping = {modeOf(decision.weights), decision.needsKept, decision.needsKept ? 0u : 8u};
 		cpu::Reason reason = cpu::Reason::none;
 		for (int64_t i = 0; i < call.batch && reason == cpu::Reason::none; ++i)
 			reason =

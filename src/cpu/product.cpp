@@ -78,7 +78,7 @@ Reason multiplyFewRows(const Product &product, const Matrix &a, const Matrix &b,
 	const bool isWeightA = product.m >= product.n;
 	const Operand operandA{a, product.transA}, operandB{b, !product.transB};
 	const Operand &weight = isWeightA ? operandA : operandB, &rows = isWeightA ? operandB : operandA;
-	const KeptWeight kept(weight, keeping.mode, budget, use);
+	const KeptWeight kept(weight, keeping.mode, budget, keeping.patience, use);
 	if (keeping.onlyIfKept && !kept.isSteady())
 		return Reason::notKept;
 

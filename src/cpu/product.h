@@ -51,6 +51,7 @@ struct Keeping {
 	// unchanged, until the weight was kept once. From then on, products with these addresses and sizes run in bfloat16.
 	// If their copy is lost, they convert the weight.
 	bool onlyIfKept;
+	uint32_t patience = 0; // products with a weight before its content is examined
 };
 Reason multiply(const Product &product, Threads threads, size_t budget, const Keeping &keeping, WeightUse &use,
                 const Engine &on = engine());

@@ -102,7 +102,7 @@ uint32_t hashOf(const Operand &operand)
 
 // A place for the operand: its own, an empty one, or that of the operand that was not used for the longest time. Null:
 // all are in use. Under the lock.
-Weight *find(Table &all, const Operand &operand)
+Weight *find(Table &all, const Operand &operand, uint32_t patience)
 {
 	const uint32_t hash = hashOf(operand);
 	uint32_t best = Table::size;
@@ -125,7 +125,8 @@ Weight *find(Table &all, const Operand &operand)
 	Weight &weight = all.weights[best];
 	weight.operand = operand;
 	weight.reason = WeightReason::changes;
-	weight.lastSample = weight.lastFingerprint = weight.same = weight.wait = 0;
+	weight.lastSample = weight.lastFingerprint = weight.same = 0;
+	weight.wait = patience;
 	weight.nextWait = 1;
 	return &weight;
 }
@@ -452,7 +453,7 @@ bool refresh(Table &all, Weight &weight, WeightUse &use)
 
 } // namespace
 
-KeptWeight::KeptWeight(const Operand &operand, WeightMode mode, size_t budget, WeightUse &use)
+KeptWeight::KeptWeight(const Operand &operand, WeightMode mode, size_t budget, uint32_t patience, WeightUse &use)
 {
 	const Matrix &matrix = operand.matrix;
 	if (mode == WeightMode::off) {
@@ -470,7 +471,7 @@ KeptWeight::KeptWeight(const Operand &operand, WeightMode mode, size_t budget, W
 	}
 	{
 		const Lock lock(*all);
-		Weight *const weight = find(*all, operand);
+		Weight *const weight = find(*all, operand, patience);
 		if (!weight) {
 			use.reason = WeightReason::tooMany;
 			return;

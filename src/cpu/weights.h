@@ -39,8 +39,8 @@ class KeptWeight
 {
 public:
 	// Looks up the operand, and keeps a copy if its content has not changed in the last products. Copies use at most
-	// three quarters of `budget`.
-	KeptWeight(const Operand &operand, WeightMode mode, size_t budget, WeightUse &use);
+	// three quarters of `budget`. The first `patience` products are not examined.
+	KeptWeight(const Operand &operand, WeightMode mode, size_t budget, uint32_t patience, WeightUse &use);
 	~KeptWeight();
 	KeptWeight(const KeptWeight &) = delete;
 	KeptWeight &operator=(const KeptWeight &) = delete;

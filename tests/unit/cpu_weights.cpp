@@ -235,6 +235,18 @@ TEST_CASE("a weight is kept after three products with the same content, in each 
 					}
 }
 
+TEST_CASE("a patient weight is kept after eight more products")
+{
+	Fixture one;
+	for (int i = 0; i < 20; ++i) {
+		one.site.C = one.site.before;
+		REQUIRE(multiply(one.site.product(one.site.C), 1, budget, {WeightMode::watched, false, 8}, one.site.use) ==
+		        Reason::none);
+		CHECK(one.site.use.isMade == (i == 11));
+		CHECK(one.site.use.isServed == (i > 11));
+	}
+}
+
 TEST_CASE("the reason for not keeping is reported")
 {
 	Fixture one;

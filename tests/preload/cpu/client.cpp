@@ -388,6 +388,17 @@ void similar()
 		print("similar." + std::to_string(which), shapes[which], all[which]);
 }
 
+// One weight in 16 products. The watch of its pages needs whole ones.
+void weights()
+{
+	const Shape shape = {.interface = Interface::row, .m = 64, .n = 512, .k = 512};
+	Operands operands(shape);
+	operands.begin();
+	for (int i = 0; i < 16; i++)
+		operands.run(shape);
+	print("weight", shape, operands);
+}
+
 // The library decides about results in its operands.
 void overlaps()
 {
@@ -664,9 +675,9 @@ int main(int argc, char **argv)
 		return std::fprintf(stderr, "%s\n", dlerror()), 3;
 #endif
 	constexpr std::pair<const char *, void (*)()> parts[] = {
-	    {"products", products}, {"zeros", zeros},       {"values", values},     {"repeats", repeats},
-	    {"similar", similar},   {"overlaps", overlaps}, {"integers", integers}, {"counted", counted},
-	    {"batches", batches},   {"invalid", invalid}};
+	    {"products", products}, {"zeros", zeros},     {"values", values},     {"repeats", repeats},
+	    {"similar", similar},   {"weights", weights}, {"overlaps", overlaps}, {"integers", integers},
+	    {"counted", counted},   {"batches", batches}, {"invalid", invalid}};
 	for (const auto &[name, part] : parts)
 		if (argc < 2 || std::strcmp(argv[1], name) == 0)
 			part();

@@ -128,6 +128,15 @@ class Products(unittest.TestCase):
             else:
                 self.assertEqual(case, plain.cases[name], name)
 
+    @lowers
+    def test_weights(self):
+        """A product that gains with conversions at each call converts its weight eleven times."""
+        made = LIBRARIES[0].run("linked", "weights", **CAST)
+        self.assertRounded("weight", made.cases["weight"])
+        use = made.report["ops"][0]["weights"]
+        if not use["reasons"].keys() & {"no_watch", "pinned"}:
+            self.assertEqual((use["made"], use["served"], use["converted"]), (1, 4, 12))
+
     @each("linked", "looked")
     def test_results_in_operands(self, library, how):
         plain, lowered = self.pair(library, how, "overlaps")
