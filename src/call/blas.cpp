@@ -100,14 +100,13 @@ struct Routine<slot, describe> {
 		Slow<Args...>::dispatchFrom(slot, describe, address, args...);
 	}
 
-	static constexpr Function *pointer = &call;
 	static constexpr auto wrapper = [] {
 		if constexpr (entryTable[index].kind != op::Kind::mm)
-			return pointer;
+			return &call;
 		else if constexpr ((std::is_same_v<Args, const char *> || ...)) // Fortran
-			return &core::passReferences<slot, pointer>;
+			return &core::passReferences<slot, &call>;
 		else
-			return &core::passValues<slot, pointer>;
+			return &core::passValues<slot, &call>;
 	}();
 };
 

@@ -21,15 +21,15 @@ inline void rememberPassed(Thread &thread, const Thread::BlasMemo &memo, unsigne
 }
 
 // The wrapper of the entry point with that slot. `find`: the function for all other calls. The registers that it
-// changes belong to no argument.
+// changes belong to no argument, so all operands are constants: the compiler must not use any other register.
 #define AT(member) [member] "i"(offsetof(Thread, passed[0].member))
 #define PASS(name, hash, compare)                                                                                      \
-	template <unsigned number, auto &find>                                                                             \
+	template <unsigned number, auto *find>                                                                             \
 	[[gnu::naked]] void name()                                                                                         \
 	{                                                                                                                  \
 		asm("mov autoamp_front_thread@gottpoff(%%rip), %%r11\n\t"                                                      \
 		    "mov %%fs:%c[ownEpoch](%%r11), %%eax\n\t"                                                                  \
-		    "cmp %%eax, %[epoch]\n\t"                                                                                  \
+		    "cmp %%eax, %c[epoch](%%rip)\n\t"                                                                          \
 		    "jne 1f\n\t" hash /* of the sizes */                                                                       \
 		    "add (%%rsp), %%r10d\n\t"                                                                                  \
 		    "imul $0x9e3779b1, %%r10d, %%r10d\n\t"                                                                     \
@@ -50,9 +50,9 @@ inline void rememberPassed(Thread &thread, const Thread::BlasMemo &memo, unsigne
 		    "cmp %%r11d, %c[closes](%%rax, %%r10)\n\t"                                                                 \
 		    "jne 1f\n\t"                                                                                               \
 		    "jmp *%c[original](%%rax, %%r10)\n"                                                                        \
-		    "1:\tjmp *%[find]\n"                                                                                       \
+		    "1:\tjmp %c[find]\n"                                                                                       \
 		    :                                                                                                          \
-		    : [epoch] "m"(regionEpoch), [find] "m"(find), [number] "i"(number),                                        \
+		    : [epoch] "i"(&regionEpoch), [find] "i"(find), [number] "i"(number),                                       \
 		      [core] "i"(offsetof(front::ThreadBlock, core)), [ownEpoch] "i"(offsetof(front::ThreadBlock, epoch)),     \
 		      [ownRegion] "i"(offsetof(front::ThreadBlock, region) +                                                   \
 		                      sizeof(unsigned) * static_cast<unsigned>(DeviceType::cpu)),                              \
