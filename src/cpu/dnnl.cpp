@@ -48,9 +48,8 @@ Dnnl read(void *library)
 	resolve(found.exceptions.end, library, "__cxa_end_catch");
 	resolve(found.exceptions.setIp, library, "_Unwind_SetIP");
 	OpenMp openMp;
-	int (*effectiveIsa)();
 	if (!resolve(found.gemm, library, "dnnl_gemm_bf16bf16f32") ||
-	    !resolve(effectiveIsa, library, "dnnl_get_effective_cpu_isa") ||
+	    !resolve(found.effectiveIsa, library, "dnnl_get_effective_cpu_isa") ||
 	    !resolve(openMp.maxThreads, library, "omp_get_max_threads") ||
 	    !resolve(openMp.setThreads, library, "omp_set_num_threads") ||
 	    !resolve(openMp.inParallel, library, "omp_in_parallel") ||
@@ -58,7 +57,7 @@ Dnnl read(void *library)
 	    !resolve(openMp.threadCount, library, "omp_get_num_threads") ||
 	    !resolve(openMp.parallel, library, "GOMP_parallel"))
 		found.reason = Reason::noFunction;
-	else if (constexpr int bf16 = 0xe7; (effectiveIsa() & bf16) != bf16) // dnnl_cpu_isa_avx512_core_bf16 and supersets
+	else if (bf16Unit() != Bf16Unit::amx && unitOf(found) == Bf16Unit::none)
 		found.reason = Reason::isaLimited;
 	else
 		found.openMp = openMp;
@@ -83,6 +82,13 @@ Dnnl openDnnl(const char *folder)
 	}
 	dlerror(); // clears the error, which must not reach the application
 	return found;
+}
+
+Bf16Unit unitOf(const Dnnl &dnnl)
+{
+	constexpr int bf16 = 0xe7, amx = 0x3e7; // dnnl_cpu_isa_avx512_core_bf16, ..._amx; supersets have the same bits
+	const int isa = dnnl.reason == Reason::none ? dnnl.effectiveIsa() : 0;
+	return (isa & amx) == amx ? Bf16Unit::amx : (isa & bf16) == bf16 ? Bf16Unit::avx512 : Bf16Unit::none;
 }
 
 const Dnnl &dnnl()

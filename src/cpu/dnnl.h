@@ -3,6 +3,7 @@
 #pragma once
 
 #include "src/cpu/guarded.h"
+#include "src/cpu/processor.h"
 #include "src/cpu/reason.h"
 
 #include <cstdint>
@@ -27,6 +28,7 @@ struct OpenMp {
 struct Dnnl {
 	Reason reason = Reason::noLibrary; // none: usable, with `gemm` and `openMp`
 	Gemm *gemm = nullptr;
+	int (*effectiveIsa)() = nullptr;
 	OpenMp openMp = {};
 	Catch exceptions = {};
 	int major = 0, minor = 0, patch = 0; // 0.0.0: unknown
@@ -39,6 +41,11 @@ Dnnl openDnnl(const char *folder);
 
 // That of the process.
 const Dnnl &dnnl();
+
+// What oneDNN computes bfloat16 products with; none: it is not usable, or would emulate them. On a CPU with AMX, the
+// first call asks the kernel for the tile registers, for all threads of the process: signal frames grow by 8 KiB on
+// threads that use them, and the kernel refuses alternate signal stacks that are too small for such a frame.
+Bf16Unit unitOf(const Dnnl &dnnl);
 
 // False if the function failed. An exception of oneDNN ends here.
 bool callGemm(const Dnnl &dnnl, char transA, char transB, int64_t m, int64_t n, int64_t k, float alpha,

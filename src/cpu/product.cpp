@@ -197,17 +197,24 @@ Reason multiply(const Product &product, Threads threads, size_t budget, const Ke
 		return Reason::overlap;
 
 	Team team(on.dnnl, threadsFor(product, threads));
-	use.reason = reasonAgainstKeeping(product, on.unit);
+	// If oneDNN cannot use AMX, because it is missing or the kernel refuses the registers, the CPU counts as one
+	// without. It is not asked for products that do not need it.
+	const bool isAsked = on.unit == Bf16Unit::amx && reasonAgainstKeeping(product, on.unit) != WeightReason::none;
+	const Bf16Unit inDnnl = isAsked ? on.unitInDnnl(on.dnnl) : on.unit;
+	const Bf16Unit unit = inDnnl == Bf16Unit::none ? Bf16Unit::avx512 : inDnnl;
+	use.reason = reasonAgainstKeeping(product, unit);
 	if (use.reason == WeightReason::none)
 		return multiplyFewRows(product, a, b, team, budget, keeping, use);
 	if (keeping.mode == WeightMode::off)
 		use.reason = WeightReason::weightsOff;
 	if (keeping.onlyIfKept)
 		return Reason::notKept;
-	if (!needsOneDnn(product, on.unit))
+	if (!needsOneDnn(product, unit))
 		return multiplyPacked(product, a, b, team, budget);
 	if (on.dnnl.reason != Reason::none)
 		return on.dnnl.reason;
+	if (inDnnl == Bf16Unit::none)
+		return Reason::isaLimited;
 	if (stay.mayHang())
 		return Reason::forkedInside;
 

@@ -35,6 +35,7 @@ struct Product {
 struct Engine {
 	Bf16Unit unit;
 	const Dnnl &dnnl;
+	Bf16Unit (*unitInDnnl)(const Dnnl &) = unitOf;
 };
 // That of the process.
 Engine engine();

@@ -65,7 +65,7 @@ constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 	X(weight_not_kept,                                                                                                 \
 	  "few rows: the product gains once its weight has stayed unchanged for three products and is kept", "")           \
 	X(no_onednn,                                                                                                       \
-	  "oneDNN, which small products and CPUs with AMX need, could not be opened (libdnnl.so.3, .3.6 or .2), or "       \
+	  "oneDNN, which small products need, could not be opened (libdnnl.so.3, .3.6 or .2), or "                         \
 	  "ONEDNN_MAX_CPU_ISA limits it",                                                                                  \
 	  "install libdnnl2 (Debian) or the PyPI package onednn-cpu-gomp (docs/cpu.md), or unset ONEDNN_MAX_CPU_ISA")      \
 	X(forked_inside,                                                                                                   \

@@ -2,6 +2,7 @@
 #include "src/cpu/product.h"
 #include "src/cpu/team.h"
 #include "src/cpu/workers.h"
+#include "tests/unit/cpu_engine.h"
 
 #include <catch2/catch.hpp>
 #include <dlfcn.h>
@@ -190,14 +191,14 @@ TEST_CASE("our own threads give the bits of one thread")
 		for (bool transA : {false, true})
 			for (bool transB : {false, true}) {
 				Case one(m, n, k, transA, transB, 1, 0);
-				for (const auto &[alpha, beta, unit] : {std::tuple(1.f, 0.f, Bf16Unit::amx),
-				                                        {1.f, 1.f, Bf16Unit::amx},
-				                                        {-.3f, 0.f, Bf16Unit::amx},
-				                                        {1.7f, -.6f, Bf16Unit::amx},
-				                                        {1.7f, -.6f, engine().unit}}) {
-					CAPTURE(m, n, k, transA, transB, alpha, beta, unit);
+				for (const auto &[alpha, beta, hasAmx] : {std::tuple(1.f, 0.f, true),
+				                                          {1.f, 1.f, true},
+				                                          {-.3f, 0.f, true},
+				                                          {1.7f, -.6f, true},
+				                                          {1.7f, -.6f, false}}) {
+					CAPTURE(m, n, k, transA, transB, alpha, beta, hasAmx);
 					one.product.alpha = alpha, one.product.beta = beta;
-					one.on.unit = unit; // amx: oneDNN computes all sizes except few rows
+					use(one.on, hasAmx ? engineWithAmx() : engine());
 					const std::vector<float> expected = one.multiplied(Threads(1));
 					REQUIRE(!expected.empty());
 					const std::vector<float> byTwo = one.multiplied(two);
@@ -232,7 +233,7 @@ TEST_CASE("a failure of oneDNN on one of our own threads is that of the product"
 		calls = 0;
 		Case one(400, 400, 400, false, false, 1, beta);
 		const std::vector<float> before = one.C;
-		CHECK(multiply(one.product, five, budget, {Bf16Unit::amx, failing}) == Reason::engineFailed);
+		CHECK(multiply(one.product, five, budget, engineWithAmx(failing)) == Reason::engineFailed);
 		CHECK(calls >= 2);
 		CHECK(one.C == before);
 	}
@@ -348,13 +349,13 @@ TEST_CASE("our own threads multiply for many callers while the process forks")
 {
 	pretendedCpus = 4;
 	Case model(400, 410, 220);
-	model.on.unit = Bf16Unit::amx;
+	use(model.on, engineWithAmx());
 	const std::vector<float> expected = model.multiplied(Threads(1));
 	std::atomic<bool> isDone{false};
 	std::atomic<int> wrong{0}, products{0};
 	const auto work = [&] {
 		Case mine(400, 410, 220);
-		mine.on.unit = Bf16Unit::amx;
+		use(mine.on, engineWithAmx());
 		do {
 			wrong += mine.multiplied({4, Pool::own}) != expected;
 			++products;
@@ -364,7 +365,7 @@ TEST_CASE("our own threads multiply for many callers while the process forks")
 	// child that was forked while a thread was in oneDNN does not use it.
 	const auto isRight = [&](bool mayBeKept) {
 		Case mine(400, 410, 220);
-		mine.on.unit = Bf16Unit::amx;
+		use(mine.on, engineWithAmx());
 		bool isEqual = workers().empty();
 		if (mayBeKept && multiply(mine.product, {4, Pool::own}, budget, mine.on) == Reason::forkedInside)
 			return true;

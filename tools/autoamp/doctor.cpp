@@ -129,8 +129,7 @@ Section processor(const std::vector<Library> &libraries, const policy::Options &
 	const auto engine = queryOneDnn();
 	auto text = engine.path.empty() ? "" : fmt::format("{}  {}", engine.version, engine.path);
 	if (!engine.problem.empty())
-		text += fmt::format("{}{} not lowered: {}", text.empty() ? "" : ": ",
-		                    unit == cpu::Bf16Unit::avx512 ? "products with both sides below 256 are" : "calls are",
+		text += fmt::format("{}products with both sides below 256 are not lowered: {}", text.empty() ? "" : ": ",
 		                    engine.problem);
 	judge(section, "oneDNN", engine.problem.empty(), text);
 	for (const auto &library : libraries)
