@@ -42,9 +42,10 @@ Dnnl openDnnl(const char *folder);
 // That of the process.
 const Dnnl &dnnl();
 
-// What oneDNN computes bfloat16 products with; none: it is not usable, or would emulate them. On a CPU with AMX, the
-// first call asks the kernel for the tile registers, for all threads of the process: signal frames grow by 8 KiB on
-// threads that use them, and the kernel refuses alternate signal stacks that are too small for such a frame.
+// The instructions with which oneDNN computes bfloat16 products; none: it is not usable, or would emulate them. On a
+// CPU with AMX, the first call asks the kernel for the tile registers, for all threads of the process: signal frames
+// grow by 8 KiB on threads that use them, and the kernel refuses alternate signal stacks that are too small for such a
+// frame.
 Bf16Unit unitOf(const Dnnl &dnnl);
 
 // False if the function failed. An exception of oneDNN ends here.

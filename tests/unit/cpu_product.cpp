@@ -150,7 +150,7 @@ struct Case {
 		}
 		return {std::sqrt(fp32 / norm), std::sqrt(exact / norm), gapsKept};
 	}
-	void computeSums() // of the operands, and of the rounded ones
+	void computeSums() // those of the operands, and those of the rounded ones
 	{
 		sources[0] = A, sources[1] = B;
 		sums.clear();
@@ -385,7 +385,7 @@ TEST_CASE("a missing or unsuitable oneDNN is a reason")
 	}
 }
 
-TEST_CASE("oneDNN is asked for AMX only if a product needs it, and AMX that it cannot use is none")
+TEST_CASE("oneDNN is asked for AMX only if a product needs it, and can lack it")
 {
 	static constinit std::atomic<int> questions{0}, isa{0};
 	Dnnl asked = dnnl();
