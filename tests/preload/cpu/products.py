@@ -123,7 +123,7 @@ class Products(unittest.TestCase):
         made = library.run(how, "similar", AUTOAMP_TRACE="off")
         self.assertEqual((made.status, made.errors, len(made.cases)), (0, "", 26))
         for name, case in made.cases.items():
-            if (case["m"], case["n"], case["k"]) == ("300", "300", "300") and not machine.OBSTACLE:
+            if (case["m"], case["n"], case["k"]) == ("200", "200", "200") and not machine.OBSTACLE:
                 self.assertRounded(name, case)
             else:
                 self.assertEqual(case, plain.cases[name], name)
