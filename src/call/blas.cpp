@@ -81,16 +81,17 @@ struct Routine<slot, describe> {
 			if (__builtin_expect(
 			        core::isSame(memo, call, slot, address, core::contextOf(*thread, core::DeviceType::cpu)), 1)) {
 				const auto function = reinterpret_cast<Function *>(memo.original);
-				if (!memo.cell) {
-					if (entryTable[index].kind == op::Kind::mm && memo.isForSizes)
+				constexpr bool isOnlyCounted = op::isOnlyCounted(entryTable[index]);
+				if (isOnlyCounted && memo.cell)
+					trace::Lane::count(*memo.cell);
+				if ((isOnlyCounted || !memo.cell) && __builtin_expect(!memo.hasInnerCalls, 1)) {
+					if (entryTable[index].kind == op::Kind::mm && !memo.cell && memo.isForSizes)
 						core::rememberPassed(*thread, memo, slot);
 					return function(args...);
 				}
-				if constexpr (op::isOnlyCounted(entryTable[index])) {
-					trace::Lane::count(*memo.cell);
-					return function(args...);
-				}
 				const Inside inside;
+				if (isOnlyCounted || !memo.cell)
+					return function(args...);
 				const core::Span span(*thread->lane, memo.row, memo.cell);
 				function(args...);
 				return span.end(false);

@@ -62,9 +62,8 @@ namespace autoamp::core {
 	         (memo.context ^ context) | (memo.closes ^ __atomic_load_n(&autoamp_cpu_closes, __ATOMIC_ACQUIRE)));
 }
 
-// `isForSizes`: the call runs unchanged, whatever its arguments except the sizes are.
 inline void rememberBlas(Thread &thread, const op::BlasCall &call, const Thread::Memo &memo,
-                         const Interception &interception, uint32_t context, bool isForSizes)
+                         const Interception &interception, uint32_t context, bool isForSizes, bool hasInnerCalls)
 {
 	op::BlasCall narrow = call;
 	for (int64_t op::BlasCall::*size : {&op::BlasCall::m, &op::BlasCall::n, &op::BlasCall::k})
@@ -83,6 +82,7 @@ inline void rememberBlas(Thread &thread, const op::BlasCall &call, const Thread:
 	    call.closes,
 	    call.isWide,
 	    isForSizes,
+	    hasInnerCalls,
 	    memo.row,
 	    memo.cell,
 	    const_cast<void *>(interception.original)};

@@ -259,8 +259,11 @@ DescribedCall describe(const CallInfo &info, const op::BlasCall &call)
 	const Thread::Memo &memo = memoOf(info.thread, key);
 	if (!memo.isPassThrough)
 		return described;
-	const bool isForSizes = described.site->op.obstacle == info.entry.obstacle; // no obstacle in its arguments
-	rememberBlas(info.thread, call, memo, info.interception, info.context, isForSizes);
+	const Site &site = *described.site;
+	const bool hasObstacle = site.op.obstacle != info.entry.obstacle; // in its arguments
+	const bool hasInnerCalls = findCaller(info.interception.original).kind != CallerKind::vendor;
+	rememberBlas(info.thread, call, memo, info.interception, info.context,
+	             !hasObstacle && policy::dependsOnSizesOnly(site.decision, site.op, info.process.cpu), hasInnerCalls);
 	if (memo.cell && op::isOnlyCounted(info.entry)) {
 		trace::Lane::count(*memo.cell);
 		described.isCounted = true;

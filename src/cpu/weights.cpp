@@ -37,6 +37,7 @@ struct Weight {
 	uint64_t lastSample, lastFingerprint;
 	uint32_t same;           // consecutive products with this fingerprint
 	uint32_t wait, nextWait; // products that are not checked
+	uint32_t unexamined;     // the first products, while these were patient
 };
 
 namespace {
@@ -102,7 +103,7 @@ uint32_t hashOf(const Operand &operand)
 
 // A place for the operand: its own, an empty one, or that of the operand that was not used for the longest time. Null:
 // all are in use. Under the lock.
-Weight *find(Table &all, const Operand &operand, uint32_t patience)
+Weight *find(Table &all, const Operand &operand)
 {
 	const uint32_t hash = hashOf(operand);
 	uint32_t best = Table::size;
@@ -125,8 +126,7 @@ Weight *find(Table &all, const Operand &operand, uint32_t patience)
 	Weight &weight = all.weights[best];
 	weight.operand = operand;
 	weight.reason = WeightReason::changes;
-	weight.lastSample = weight.lastFingerprint = weight.same = 0;
-	weight.wait = patience;
+	weight.lastSample = weight.lastFingerprint = weight.same = weight.wait = weight.unexamined = 0;
 	weight.nextWait = 1;
 	return &weight;
 }
@@ -364,8 +364,12 @@ void make(Table &all, Weight &weight, WeightMode mode, size_t budget, WeightUse 
 
 // Counts a product with an operand that has no copy. True if it has been the same for long enough. Fingerprints of an
 // operand that changes would cost more than they can gain, so after each change more products are not checked.
-bool isSameAgain(Weight &weight)
+bool isSameAgain(Weight &weight, uint32_t patience)
 {
+	if (weight.unexamined < patience) {
+		++weight.unexamined;
+		return false;
+	}
 	if (weight.wait > 0) {
 		--weight.wait;
 		return false;
@@ -471,7 +475,7 @@ KeptWeight::KeptWeight(const Operand &operand, WeightMode mode, size_t budget, u
 	}
 	{
 		const Lock lock(*all);
-		Weight *const weight = find(*all, operand, patience);
+		Weight *const weight = find(*all, operand);
 		if (!weight) {
 			use.reason = WeightReason::tooMany;
 			return;
@@ -485,14 +489,14 @@ KeptWeight::KeptWeight(const Operand &operand, WeightMode mode, size_t budget, u
 		++weight->users;
 		weight_ = weight;
 	}
-	useCopy(mode, budget, use);
+	useCopy(mode, budget, patience, use);
 	if (packed_) {
 		use.how = weight_->how;
 		use.bytes = weight_->bytes;
 	}
 }
 
-void KeptWeight::useCopy(WeightMode mode, size_t budget, WeightUse &use)
+void KeptWeight::useCopy(WeightMode mode, size_t budget, uint32_t patience, WeightUse &use)
 {
 	Table &all = *table();
 	Weight &weight = *weight_;
@@ -515,7 +519,7 @@ void KeptWeight::useCopy(WeightMode mode, size_t budget, WeightUse &use)
 	} else if (weight.packed) {
 		isUsable = refresh(all, weight, use);
 		isSteady_ &= !use.isGivenUp;
-	} else if (isSameAgain(weight)) {
+	} else if (isSameAgain(weight, patience)) {
 		make(all, weight, mode, budget, use);
 		isSteady_ =
 		    weight.packed || (weight.reason != WeightReason::noWatch && weight.reason != WeightReason::sharedMemory);

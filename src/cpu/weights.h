@@ -39,7 +39,8 @@ class KeptWeight
 {
 public:
 	// Looks up the operand, and keeps a copy if its content has not changed in the last products. Copies use at most
-	// three quarters of `budget`. The first `patience` products are not examined.
+	// three quarters of `budget`. Without a copy, the first `patience` products are not
+	// examined.
 	KeptWeight(const Operand &operand, WeightMode mode, size_t budget, uint32_t patience, WeightUse &use);
 	~KeptWeight();
 	KeptWeight(const KeptWeight &) = delete;
@@ -52,7 +53,7 @@ public:
 	bool isSteady() const { return isSteady_; }
 
 private:
-	void useCopy(WeightMode mode, size_t budget, WeightUse &use);
+	void useCopy(WeightMode mode, size_t budget, uint32_t patience, WeightUse &use);
 
 	Weight *weight_ = nullptr;
 	const uint16_t *packed_ = nullptr;

@@ -473,4 +473,13 @@ Decision decide(const op::Op &op, const State &state, const Where &where, const 
 	return decision;
 }
 
+bool dependsOnSizesOnly(const Decision &decision, const op::Op &op, const Cpu &cpu)
+{
+	if (decision.reason != Reason::too_small && decision.reason != Reason::not_profitable)
+		return true; // not decided by times
+	Cpu one = cpu;
+	one.threads = 1;
+	return cpuTime(one, op, CpuPath::single) < cpu.leastGain; // more than any gain
+}
+
 } // namespace autoamp::policy

@@ -96,4 +96,7 @@ op::Cause causeOf(const op::Op &op, Reason reason);
 // candidate, for a kept call that of the best one, and for a raised one that of the product in fp32.
 Decision decide(const op::Op &op, const State &state, const Where &where, const Device &device);
 
+// For a CPU call that runs unchanged: true if all calls of these sizes do, with any number of threads.
+bool dependsOnSizesOnly(const Decision &decision, const op::Op &op, const Cpu &cpu);
+
 } // namespace autoamp::policy

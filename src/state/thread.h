@@ -59,7 +59,9 @@ struct Thread {
 		int64_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0;
 		uint32_t context = 0;
 		unsigned closes = 0; // autoamp_cpu_closes
-		bool isWide = false, isForSizes = false;
+		bool isWide = false;
+		bool isForSizes = false;    // it runs unchanged whatever its arguments except the sizes are
+		bool hasInnerCalls = false; // the function may call routines of another library
 		trace::RowId row = 0;
 		trace::Cell *cell = nullptr; // null without a trace
 		void *original = nullptr;

@@ -247,6 +247,23 @@ TEST_CASE("a patient weight is kept after eight more products")
 	}
 }
 
+TEST_CASE("the patience of one product is not that of another one")
+{
+	Fixture one;
+	const auto multiplied = [&](uint32_t patience) {
+		one.site.C = one.site.before;
+		return multiply(one.site.product(one.site.C), 1, budget, {WeightMode::watched, false, patience},
+		                one.site.use) == Reason::none;
+	};
+	REQUIRE(multiplied(8));
+	for (int i = 0; i < 4; ++i) {
+		REQUIRE(multiplied(0));
+		CHECK(one.site.use.isMade == (i == 3));
+	}
+	REQUIRE(multiplied(8));
+	CHECK(one.site.use.isServed);
+}
+
 TEST_CASE("the reason for not keeping is reported")
 {
 	Fixture one;

@@ -342,3 +342,27 @@ TEST_CASE("the file of constants is read only whole, and on its CPU")
 		CHECK(refused(textOf(wrong, "Some CPU 9=1", "libblas.so")) == "it is damaged");
 	}
 }
+
+TEST_CASE("a decision that depends on sizes only is the same for each number of threads")
+{
+	const State states[] = {stateOf({}), stateOf({"AUTOAMP_LEVEL=O0"}), stateOf({"AUTOAMP_CUSTOM_BLACK_LIST=mm"})};
+	int byTime = 0, byOthers = 0;
+	for (const State &state : states)
+		for (unsigned family : {25, 26})
+			for (int64_t n = 8; n <= 512; n += 8)
+				for (unsigned first : {1, 2, 8}) {
+					Cpu cpu = builtInCpu(family);
+					cpu.hasBfloat16 = true, cpu.threads = first;
+					const op::Op call = product(n, n, n);
+					const Decision decision = decided(call, state, cpu);
+					if (!decision.isUnchanged() || !dependsOnSizesOnly(decision, call, cpu))
+						continue;
+					++(&state == states ? byTime : byOthers);
+					for (unsigned threads : {1, 2, 4, 16})
+						for (bool usesThreads : {false, true}) {
+							cpu.threads = threads, cpu.usesThreads = usesThreads;
+							CHECK(decided(call, state, cpu).isUnchanged());
+						}
+				}
+	CHECK((byTime > 20 && byOthers > 2 * 64 * 3)); // all of the black list, and some at O0
+}

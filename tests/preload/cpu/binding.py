@@ -127,6 +127,16 @@ class Binding(unittest.TestCase):
             self.assertEqual((made.status, made.errors), (0, ""))
             self.assertEqual(made.out.split("\n")[:-1], [line for result in results for line in ("a 0", *[result] * 3)])
 
+    def test_calls_inside_a_call(self):
+        """A library with the C interface calls the Fortran interface of another one: the outer call decides."""
+        rules = ROOM / "inside.toml"
+        rules.write_text('[[rule]]\ncaller = "libcpu_plugin_wraps.so"\nprecision = "float32"\n', encoding="utf-8")
+        for trace in ("off", "summary", "ops"):
+            made = run("host", "open", "a", plugin("plugin_wraps"), *["run", "a"] * 5, path=PROGRAMS, **CAST, AUTOAMP_TRACE=trace, AUTOAMP_CONFIG=str(rules))
+            self.assertEqual((made.status, made.errors, made.out), (0, "", "a e\n" * 5))
+            if trace != "off":
+                self.assertEqual({row["caller"]: row["calls"] for row in made.report["ops"] if row["entry"] == "cblas_sgemm"}, {"libcpu_plugin_wraps.so": 5})
+
     def test_plugins_come_and_go_while_threads_multiply(self):
         for first, second in (("plugin", "plugin64"), ("plugin64", "plugin_negates")):
             for variables, results in ((CAST, "r r" if not OBSTACLE else None), (OBSERVED, None), (OFF, None)):
