@@ -261,7 +261,7 @@ DescribedCall describe(const CallInfo &info, const op::BlasCall &call)
 		return described;
 	const Site &site = *described.site;
 	const bool hasObstacle = site.op.obstacle != info.entry.obstacle; // in its arguments
-	const bool hasInnerCalls = findCaller(info.interception.original).kind != CallerKind::vendor;
+	const bool hasInnerCalls = callerOf(info.thread, info.interception.original).kind != CallerKind::vendor;
 	rememberBlas(info.thread, call, memo, info.interception, info.context,
 	             !hasObstacle && policy::dependsOnSizesOnly(site.decision, site.op, info.process.cpu), hasInnerCalls);
 	if (memo.cell && op::isOnlyCounted(info.entry)) {

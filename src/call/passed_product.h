@@ -10,6 +10,8 @@
 
 namespace autoamp::core {
 
+static_assert(sizeof(Thread::Passed) == 64 && sizeof(Thread::passed) == 0x3fc0 + 64); // in the assembly below
+
 // Sizes are compared as 32 bits: their width is known only after the lookup. A larger size with the same lower half
 // runs unchanged, too.
 inline void rememberPassed(Thread &thread, const Thread::BlasMemo &memo, unsigned slot)

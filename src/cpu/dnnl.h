@@ -26,7 +26,7 @@ struct OpenMp {
 };
 
 struct Dnnl {
-	Reason reason = Reason::noLibrary; // none: usable, with `gemm` and `openMp`
+	Reason reason = Reason::noLibrary; // none: opened, with its functions
 	Gemm *gemm = nullptr;
 	int (*effectiveIsa)() = nullptr;
 	OpenMp openMp = {};

@@ -39,8 +39,7 @@ class KeptWeight
 {
 public:
 	// Looks up the operand, and keeps a copy if its content has not changed in the last products. Copies use at most
-	// three quarters of `budget`. Without a copy, the first `patience` products are not
-	// examined.
+	// three quarters of `budget`. Without a copy, the first `patience` products are not examined.
 	KeptWeight(const Operand &operand, WeightMode mode, size_t budget, uint32_t patience, WeightUse &use);
 	~KeptWeight();
 	KeptWeight(const KeptWeight &) = delete;
