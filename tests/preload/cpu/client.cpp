@@ -371,8 +371,7 @@ void similar()
 		                       {200, 200, 200}})
 			shapes.push_back({.interface = interface, .m = m, .n = n, .k = k});
 		const Shape small = {.interface = interface, .m = 16, .n = 16, .k = 16};
-		for (Shape changed : {small, small, small, small, small})
-			shapes.push_back(changed);
+		shapes.insert(shapes.end(), 5, small);
 		shapes.end()[-5].transa = 'T', shapes.end()[-4].transb = 'T';
 		shapes.end()[-3].alpha = 0, shapes.end()[-2].beta = 0.5f, shapes.end()[-1].extra = 0;
 	}

@@ -130,7 +130,7 @@ class Products(unittest.TestCase):
 
     @lowers
     def test_weights(self):
-        """A product that gains with conversions at each call converts its weight eleven times."""
+        """A product that gains with conversions at each call makes the copy of its weight in the twelfth one."""
         made = LIBRARIES[0].run("linked", "weights", **CAST)
         self.assertRounded("weight", made.cases["weight"])
         use = made.report["ops"][0]["weights"]
