@@ -96,7 +96,9 @@ AUTOAMP_EXPORT int InitializeInjectionNvtx2(const void *tables);
 // and whether its integers have 64 bits. Null: no library in this process has it.
 AUTOAMP_WEAK void *autoamp_cpu_original(unsigned slot, const void *caller, bool *isWide);
 AUTOAMP_WEAK extern unsigned autoamp_cpu_unseen; // as autoamp_front_unseen
-AUTOAMP_WEAK extern unsigned autoamp_cpu_closes; // unloaded objects; the next one ends knowledge about callers
+// Number of loaded objects, which ends knowledge about return addresses when it changes: another object may be at the
+// address. 0: unknown. Set before the first wrapper runs.
+AUTOAMP_WEAK extern const unsigned *autoamp_cpu_loads;
 
 // Core: its tables for the fronts. Constant data: it needs no initialization, and threads may race to read it.
 AUTOAMP_EXPORT extern const autoamp::front::Core autoamp_core, autoamp_cpu_core;

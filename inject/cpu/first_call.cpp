@@ -10,12 +10,14 @@ using namespace autoamp::front;
 
 extern "C" {
 unsigned autoamp_cpu_unseen;
+const unsigned *autoamp_cpu_loads;
 }
 
 // Called by a lazy slot. Returns the target of the call. Stores it in the slot if it is right for all callers: the
 // wrapper of the core, which finds the library of each caller, or a function that all callers share.
 extern "C" HIDDEN void *autoamp_front_resolve(unsigned slot, const void *caller)
 {
+	store(autoamp_cpu_loads, &loadCount());
 	bool isWide;
 	if (load(decision) == &untouched) // without a lock
 		if (void *const function = autoamp_cpu_original(slot, caller, &isWide))

@@ -12,6 +12,13 @@
 #include <algorithm>
 #include <iterator>
 
+namespace autoamp::core {
+
+static constexpr unsigned noLoads = 0;
+constinit std::atomic<const unsigned *> loadCount{&noLoads};
+
+} // namespace autoamp::core
+
 namespace autoamp::entry {
 
 namespace {
@@ -39,7 +46,8 @@ struct Slow {
 			return op::Status{0};
 		};
 		core::Process *const process = core::process();
-		const unsigned closes = __atomic_load_n(&autoamp_cpu_closes, __ATOMIC_ACQUIRE);
+		const unsigned loads = __atomic_load_n(autoamp_cpu_loads, __ATOMIC_ACQUIRE);
+		core::loadCount = autoamp_cpu_loads;
 		function = autoamp_cpu_original(slot, address, &isWide);
 		if (!function)
 			return; // a weak reference to a routine that no library has
@@ -49,11 +57,11 @@ struct Slow {
 		}
 		const unsigned index = vendorEntryCount + slot % blasEntryCount;
 		op::BlasCall call = describe(isWide, args...);
-		call.slot = static_cast<uint16_t>(slot), call.isWide = isWide, call.closes = closes;
+		call.slot = static_cast<uint16_t>(slot), call.isWide = isWide, call.loads = loads;
 		// Another object may have been loaded at the address of the caller.
-		if (core::Thread *const thread = core::knownThread(); thread && thread->closes != closes) {
+		if (core::Thread *const thread = core::knownThread(); thread && (thread->loads != loads || loads == 0)) {
 			std::fill(std::begin(thread->callers), std::end(thread->callers), core::Thread::Caller{});
-			thread->closes = closes;
+			thread->loads = loads;
 		}
 		dispatch(*process, entryTable[index], Interception{static_cast<uint16_t>(index), function, address}, call,
 		         Original(original));

@@ -58,7 +58,7 @@ struct Thread {
 		uint64_t written = 0;          // op::BlasCall::written
 		int64_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0;
 		uint32_t context = 0;
-		unsigned closes = 0; // autoamp_cpu_closes
+		unsigned loads = 0; // *autoamp_cpu_loads
 		bool isWide = false;
 		bool isForSizes = false;    // it runs unchanged whatever its arguments except the sizes are
 		bool hasInnerCalls = false; // the function may call routines of another library
@@ -72,7 +72,7 @@ struct Thread {
 		uint32_t m = 0, n = 0, k = 0;
 		unsigned slot = 0;
 		uint32_t region = 0;
-		unsigned closes = 0; // autoamp_cpu_closes
+		unsigned loads = 0; // *autoamp_cpu_loads
 	};
 	Passed passed[256] = {}; // by sizes and address (call/passed_product.h); first, for short code
 	trace::Lane *lane = nullptr;
@@ -87,7 +87,7 @@ struct Thread {
 	Caller callers[64] = {};              // by return address
 	Counted counted[256] = {};            // by placeOfCounted()
 	BlasMemo blasMemos[256] = {};         // by placeOfBlas()
-	unsigned closes = 0;                  // autoamp_cpu_closes when `callers` was last cleared
+	unsigned loads = 0;                   // *autoamp_cpu_loads when `callers` was last cleared
 	trace::Cell untraced = {};            // counter of only-counted calls if there is no trace
 };
 
