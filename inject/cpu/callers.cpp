@@ -8,79 +8,88 @@ using namespace autoamp::front;
 
 namespace {
 
-// The results by caller. Valid until an object is loaded after another one was unloaded, maybe at its address.
-// Append-only. Without a free place, or if loaded objects are not counted, each call resolves.
+// A result, by caller. Valid until an object is loaded after another one was unloaded, maybe at the address of the
+// caller.
 struct Known {
+	unsigned writes; // odd: a thread writes. A reader uses its copy if this number is even and was the same after it
 	const void *caller;
-	unsigned row, unloads;
-	Original original;
+	void *function;
+	uint64_t key; // unloads, row, isWide
 };
-constexpr unsigned knownLimit = 1024;
-constinit Known known[knownLimit] = {};
-unsigned knownCount;
-const Known *places[knownLimit];
+constexpr unsigned knownCount = 1024;
+Known known[knownCount];
 
-const Known *&placeOf(unsigned row, const void *caller)
+Known &placeOf(unsigned row, const void *caller)
 {
-	return places[(reinterpret_cast<uintptr_t>(caller) / 4 + row * 37) % knownLimit];
+	return known[(reinterpret_cast<uintptr_t>(caller) / 4 + row * 37) % knownCount];
 }
-
-struct Counts {
-	unsigned loads, unloads;
-};
 
 int getCounts(dl_phdr_info *info, size_t, void *counts)
 {
-	*static_cast<Counts *>(counts) = {static_cast<unsigned>(info->dlpi_adds), static_cast<unsigned>(info->dlpi_subs)};
+	*static_cast<uint64_t *>(counts) = info->dlpi_adds << 32 | static_cast<unsigned>(info->dlpi_subs);
 	return 1; // all objects contain the same numbers
 }
 
 // The objects that were unloaded before the latest one was loaded. Programs unload in ways that no hook sees.
 unsigned unloads()
 {
-	static Counts latest;
-	Counts counts;
-	__atomic_load(&latest, &counts, __ATOMIC_ACQUIRE);
-	if (counts.loads != load(loadCount())) {
+	static uint64_t latest; // loads, unloads
+	uint64_t counts = load(latest);
+	if (counts >> 32 != load(loadCount())) {
 		dl_iterate_phdr(getCounts, &counts);
-		__atomic_store(&latest, &counts, __ATOMIC_RELEASE);
+		store(latest, counts);
 	}
-	return counts.unloads;
+	return static_cast<unsigned>(counts);
 }
 
-const Known *findKnown(unsigned row, const void *caller, unsigned unloads)
+constexpr uint64_t wideBit = 1;
+
+uint64_t keyOf(unsigned row, unsigned unloads)
 {
-	const Known *const found = load(placeOf(row, caller));
-	const bool isValid = found && found->caller == caller && found->row == row && found->unloads == unloads;
-	return isValid ? found : nullptr;
+	return uint64_t{unloads} << 32 | row << 1;
+}
+
+// Null: not known.
+Original findKnown(unsigned row, const void *caller, unsigned unloads)
+{
+	const Known &place = placeOf(row, caller);
+	const unsigned writes = load(place.writes);
+	const void *const its = load(place.caller);
+	void *const function = load(place.function);
+	const uint64_t key = load(place.key);
+	const bool isWhole = writes % 2 == 0 && load(place.writes) == writes;
+	if (!isWhole || its != caller || (key & ~wideBit) != keyOf(row, unloads))
+		return {};
+	return {function, (key & wideBit) != 0};
 }
 
 void remember(unsigned row, const void *caller, unsigned unloads, const Original &original)
 {
-	const unsigned number = __atomic_fetch_add(&knownCount, 1, __ATOMIC_RELAXED);
-	if (number >= knownLimit) {
-		__atomic_store_n(&knownCount, knownLimit, __ATOMIC_RELAXED);
+	Known &place = placeOf(row, caller);
+	unsigned writes = load(place.writes);
+	if (writes % 2 ||
+	    !__atomic_compare_exchange_n(&place.writes, &writes, writes + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 		return;
-	}
-	known[number] = {caller, row, unloads, original};
-	store(placeOf(row, caller), &known[number]);
+	store(place.caller, caller);
+	store(place.function, original.function);
+	store(place.key, keyOf(row, unloads) | original.isWide);
+	store(place.writes, writes + 2);
 }
 
 } // namespace
 
 extern "C" void *autoamp_cpu_original(unsigned slot, const void *caller, bool *wide)
 {
-	const bool isCounted = load(loadCount()) != 0;
+	const bool isCounted = load(loadCount()) != 0; // else each call resolves
 	const unsigned before = isCounted ? unloads() : 0;
-	if (const Known *const found = isCounted ? findKnown(slot, caller, before) : nullptr) {
-		*wide = found->original.isWide;
-		return found->original.function;
+	Original original = isCounted ? findKnown(slot, caller, before) : Original{};
+	if (!original.function) {
+		separatePlugins();
+		const Resolving resolving;
+		original = resolveOriginal(slot, caller, resolving.hasLoader);
+		if (original.function && resolving.hasLoader && isCounted)
+			remember(slot, caller, before, original);
 	}
-	separatePlugins();
-	const Resolving resolving;
-	const Original original = resolveOriginal(slot, caller, resolving.hasLoader);
-	if (original.function && resolving.hasLoader && isCounted)
-		remember(slot, caller, before, original);
 	*wide = original.isWide;
 	return original.function;
 }
