@@ -14,7 +14,7 @@ using base::CallerState, base::Deadline, base::futexWait, base::futexWakeAll;
 // A child that is forked while another thread is inside dlopen or dl_iterate_phdr inherits the loader's write lock,
 // which is then never released (glibc resets only the other lock). A fork therefore waits for resolving threads, but at
 // most forkPatience: a resolving thread may wait for a lock that the forking thread holds. Resolving threads wait for
-// forks in the same way.
+// forks in the same way, except for a thread that holds the loader's lock, for which another one may be waiting.
 int resolvers, forks;
 constexpr long forkPatience = 1; // seconds
 
@@ -62,7 +62,7 @@ using namespace autoamp::front;
 extern "C" void autoamp_front_hold_forks()
 {
 	__atomic_add_fetch(&resolvers, 1, __ATOMIC_SEQ_CST);
-	if (!autoamp_front_thread.resolving && __atomic_load_n(&forks, __ATOMIC_SEQ_CST)) {
+	if (!autoamp_front_thread.resolving && __atomic_load_n(&forks, __ATOMIC_SEQ_CST) && !isInsideLoader()) {
 		const Deadline deadline(forkPatience);
 		for (int others; (others = __atomic_load_n(&forks, __ATOMIC_SEQ_CST)) && !deadline.isOver();) {
 			stopResolving();
@@ -71,6 +71,11 @@ extern "C" void autoamp_front_hold_forks()
 		}
 	}
 	autoamp_front_thread.resolving++;
+}
+
+extern "C" bool autoamp_front_is_loading()
+{
+	return isInsideLoader();
 }
 
 extern "C" void autoamp_front_release_forks()

@@ -57,7 +57,7 @@ struct Core {
 	const Scalers *scalers; // null: this core has none
 };
 
-constexpr unsigned abi = 11;
+constexpr unsigned abi = 12;
 
 // Copies of a BLAS that a lookup by name can lead to, after number 0, which is the copy that the loader binds the
 // caller to.
@@ -76,6 +76,8 @@ AUTOAMP_EXPORT extern unsigned autoamp_front_profiled;
 // inherit a lock that is never released. Calls nest.
 AUTOAMP_EXPORT void autoamp_front_hold_forks();
 AUTOAMP_EXPORT void autoamp_front_release_forks();
+// Returns whether this thread is inside dlopen or dlclose, for example in a constructor. Others may wait for it then.
+AUTOAMP_EXPORT bool autoamp_front_is_loading();
 // Returns whether descriptor 2 is the same file as when the front was loaded. A daemon may have closed it and opened
 // another file there.
 AUTOAMP_EXPORT bool autoamp_front_has_stderr();
@@ -93,12 +95,11 @@ AUTOAMP_WEAK extern unsigned autoamp_front_second[]; // by row; uses of a second
 AUTOAMP_EXPORT int InitializeInjectionNvtx2(const void *tables);
 
 // The front for a CPU BLAS. Weak, because it may be absent. The original function of a row for the code at `caller`,
-// and whether its integers have 64 bits. Null: no library in this process has it.
-AUTOAMP_WEAK void *autoamp_cpu_original(unsigned slot, const void *caller, bool *isWide);
+// and whether its integers have 64 bits. Null: no library in this process has it. `closes`: the answer is right while
+// autoamp_cpu_closes has this value; 0: only for this call.
+AUTOAMP_WEAK void *autoamp_cpu_original(unsigned slot, const void *caller, bool *wide, unsigned *closes);
 AUTOAMP_WEAK extern unsigned autoamp_cpu_unseen; // as autoamp_front_unseen
-// Number of loaded objects, which ends knowledge about return addresses when it changes: another object may be at the
-// address. 0: unknown. Set before the first wrapper runs.
-AUTOAMP_WEAK extern const unsigned *autoamp_cpu_loads;
+AUTOAMP_WEAK extern unsigned autoamp_cpu_closes; // never 0; a change ends knowledge about return addresses
 
 // Core: its tables for the fronts. Constant data: it needs no initialization, and threads may race to read it.
 AUTOAMP_EXPORT extern const autoamp::front::Core autoamp_core, autoamp_cpu_core;

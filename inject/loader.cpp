@@ -111,39 +111,10 @@ const pthread_mutex_t &loaderLock()
 	return *load(found);
 }
 
-namespace {
-
-constexpr unsigned noCount = 0;
-
-int getCount(dl_phdr_info *info, size_t, void *count)
+bool isInsideLoader()
 {
-	*static_cast<unsigned *>(count) = static_cast<unsigned>(info->dlpi_adds);
-	return 1; // all objects contain the same number
-}
-
-// It follows the locks in glibc 2.17 to 2.42.
-const unsigned *findLoadCount()
-{
-	const pthread_mutex_t *lock = &loaderLock();
-	if (lock == &noLock)
-		return &noCount;
-	while (isRecursive(*lock))
-		lock++;
-	const auto *const count = reinterpret_cast<const unsigned *>(lock);
-	const unsigned before = load(*count);
-	unsigned reported = 0;
-	dl_iterate_phdr(getCount, &reported);
-	return before && before <= reported && reported <= load(*count) ? count : &noCount;
-}
-
-} // namespace
-
-const unsigned &loadCount()
-{
-	static const unsigned *found;
-	if (!load(found))
-		store(found, findLoadCount());
-	return *load(found);
+	const auto &lock = loaderLock().__data;
+	return load(lock.__lock) && load(lock.__owner) == static_cast<int>(syscall(SYS_gettid));
 }
 
 bool awaitLoader()

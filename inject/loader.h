@@ -47,9 +47,8 @@ inline constexpr pthread_mutex_t noLock = {};
 // glibc 2.35 and two before. If it is not found (another libc), returns noLock.
 const pthread_mutex_t &loaderLock();
 
-// glibc's count of the objects that were ever loaded (its lower 32 bits): it grows before code of the object can run.
-// If it is not found, a 0 that stays.
-const unsigned &loadCount();
+// True if this thread holds this lock: it is inside dlopen or dlclose, for example in a constructor.
+bool isInsideLoader();
 
 // Thread that is opening the core; -1: none. Other threads may wait without limit for the loader lock that it holds.
 extern int opener;

@@ -80,7 +80,7 @@ bool isCut(const char *path)
 const Core *openCore(const char *&why)
 {
 	static constexpr char file[] = "libautoamp-core.so";
-	if (isPrivileged() || isSet("AUTOAMP_ENABLED=", "0"))
+	if (isOff())
 		return nullptr;
 	why = "its folder is unknown";
 	char path[PATH_MAX] = {};
@@ -113,6 +113,11 @@ const Core *openCore(const char *&why)
 }
 
 } // namespace
+
+bool isOff()
+{
+	return isPrivileged() || isSet("AUTOAMP_ENABLED=", "0");
+}
 
 const Core *findCore()
 {

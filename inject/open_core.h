@@ -13,6 +13,9 @@ extern const unsigned wrapperCount;
 extern const Core untouched; // the decision not to use the core
 extern const Core *decision; // null: none so far
 
+// AUTOAMP_ENABLED=0, or the program has more rights than its user: the core will not be opened.
+bool isOff();
+
 // Opens the core if there is no decision.
 const Core *findCore();
 

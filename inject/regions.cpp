@@ -53,9 +53,7 @@ extern "C" int autoamp_current(autoamp_region *region)
 extern "C" int autoamp_active()
 {
 	const Regions *const regions = regionsOf(false);
-	return regions ? regions->active()
-	               : !load(decision) && !isPrivileged() && !isSet("AUTOAMP_ENABLED=", "0") &&
-	                     !isSet("AUTOAMP_SCOPE=", "regions");
+	return regions ? regions->active() : !load(decision) && !isOff() && !isSet("AUTOAMP_SCOPE=", "regions");
 }
 
 extern "C" const char *autoamp_error()

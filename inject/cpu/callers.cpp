@@ -1,95 +1,72 @@
 // The original functions by caller. Any thread.
 #include "inject/atomics.h"
+#include "inject/cpu/closes.h"
 #include "inject/cpu/originals.h"
 #include "inject/cpu/separation.h"
 #include "inject/fork.h"
+#include "inject/open_core.h"
 
 using namespace autoamp::front;
 
 namespace {
 
-// A result, by caller. Valid until an object is loaded after another one was unloaded, maybe at the address of the
-// caller.
-struct Known {
-	unsigned writes; // odd: a thread writes. A reader uses its copy if this number is even and was the same after it
-	const void *caller;
-	void *function;
-	uint64_t key; // unloads, row, isWide
-};
-constexpr unsigned knownCount = 1024;
-Known known[knownCount];
+// Answers, until the object of the caller or of the function is unloaded.
+enum { callerWord, functionWord, rowWord, isWideWord, wordCount };
+using Words = uintptr_t[wordCount];
+constexpr unsigned knownBits = 11;
+Record<wordCount> known[1 << knownBits];
 
-Known &placeOf(unsigned row, const void *caller)
+Record<wordCount> &placeOf(unsigned row, const void *caller)
 {
-	return known[(reinterpret_cast<uintptr_t>(caller) / 4 + row * 37) % knownCount];
+	return known[(reinterpret_cast<uintptr_t>(caller) + row) * 0x9e3779b97f4a7c15u >> (64 - knownBits)];
 }
 
-int getCounts(dl_phdr_info *info, size_t, void *counts)
+void remember(unsigned row, const void *caller, const Original &original)
 {
-	*static_cast<uint64_t *>(counts) = info->dlpi_adds << 32 | static_cast<unsigned>(info->dlpi_subs);
-	return 1; // all objects contain the same numbers
-}
-
-// The objects that were unloaded before the latest one was loaded. Programs unload in ways that no hook sees.
-unsigned unloads()
-{
-	static uint64_t latest; // loads, unloads
-	uint64_t counts = load(latest);
-	if (counts >> 32 != load(loadCount())) {
-		dl_iterate_phdr(getCounts, &counts);
-		store(latest, counts);
-	}
-	return static_cast<unsigned>(counts);
-}
-
-constexpr uint64_t wideBit = 1;
-
-uint64_t keyOf(unsigned row, unsigned unloads)
-{
-	return uint64_t{unloads} << 32 | row << 1;
-}
-
-// Null: not known.
-Original findKnown(unsigned row, const void *caller, unsigned unloads)
-{
-	const Known &place = placeOf(row, caller);
-	const unsigned writes = load(place.writes);
-	const void *const its = load(place.caller);
-	void *const function = load(place.function);
-	const uint64_t key = load(place.key);
-	const bool isWhole = writes % 2 == 0 && load(place.writes) == writes;
-	if (!isWhole || its != caller || (key & ~wideBit) != keyOf(row, unloads))
-		return {};
-	return {function, (key & wideBit) != 0};
-}
-
-void remember(unsigned row, const void *caller, unsigned unloads, const Original &original)
-{
-	Known &place = placeOf(row, caller);
-	unsigned writes = load(place.writes);
-	if (writes % 2 ||
-	    !__atomic_compare_exchange_n(&place.writes, &writes, writes + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-		return;
-	store(place.caller, caller);
-	store(place.function, original.function);
-	store(place.key, keyOf(row, unloads) | original.isWide);
-	store(place.writes, writes + 2);
+	auto &place = placeOf(row, caller);
+	Words words;
+	unsigned version;
+	if (place.read(words, version))
+		place.write(
+		    {reinterpret_cast<uintptr_t>(caller), reinterpret_cast<uintptr_t>(original.function), row, original.isWide},
+		    version);
 }
 
 } // namespace
 
-extern "C" void *autoamp_cpu_original(unsigned slot, const void *caller, bool *wide)
+void autoamp::front::forget(uintptr_t begin, uintptr_t end)
 {
-	const bool isCounted = load(loadCount()) != 0; // else each call resolves
-	const unsigned before = isCounted ? unloads() : 0;
-	Original original = isCounted ? findKnown(slot, caller, before) : Original{};
-	if (!original.function) {
-		separatePlugins();
-		const Resolving resolving;
-		original = resolveOriginal(slot, caller, resolving.hasLoader);
-		if (original.function && resolving.hasLoader && isCounted)
-			remember(slot, caller, before, original);
+	for (auto &place : known) {
+		Words words;
+		unsigned version;
+		const auto isInside = [&](uintptr_t address) { return begin <= address && address < end; };
+		if (place.read(words, version) && (isInside(words[callerWord]) || isInside(words[functionWord])))
+			place.write({}, version);
 	}
+}
+
+extern "C" void *autoamp_cpu_original(unsigned slot, const void *caller, bool *wide, unsigned *closes)
+{
+	const unsigned before = load(autoamp_cpu_closes);
+	Words words;
+	unsigned version;
+	if (placeOf(slot, caller).read(words, version) && words[rowWord] == slot &&
+	    words[callerWord] == reinterpret_cast<uintptr_t>(caller)) {
+		*wide = words[isWideWord], *closes = before;
+		return reinterpret_cast<void *>(words[functionWord]);
+	}
+	separatePlugins();
+	const Resolving resolving;
+	const Original original = resolveOriginal(slot, caller, resolving.hasLoader);
 	*wide = original.isWide;
+	*closes = 0;
+	if (!original.function || !resolving.hasLoader)
+		return original.function;
+	if (load(decision) != &untouched || !watch(original.function))
+		pin(original.function);
+	if (watch(caller)) {
+		*closes = before;
+		remember(slot, caller, original);
+	}
 	return original.function;
 }

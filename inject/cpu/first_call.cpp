@@ -10,17 +10,16 @@ using namespace autoamp::front;
 
 extern "C" {
 unsigned autoamp_cpu_unseen;
-const unsigned *autoamp_cpu_loads;
 }
 
 // Called by a lazy slot. Returns the target of the call. Stores it in the slot if it is right for all callers: the
 // wrapper of the core, which finds the library of each caller, or a function that all callers share.
 extern "C" HIDDEN void *autoamp_front_resolve(unsigned slot, const void *caller)
 {
-	store(autoamp_cpu_loads, &loadCount());
 	bool isWide;
+	unsigned closes;
 	if (load(decision) == &untouched) // without a lock
-		if (void *const function = autoamp_cpu_original(slot, caller, &isWide))
+		if (void *const function = autoamp_cpu_original(slot, caller, &isWide, &closes))
 			return function;
 	const Resolving resolving;
 	const Original original = resolveOriginal(slot, caller, resolving.hasLoader);
@@ -34,6 +33,8 @@ extern "C" HIDDEN void *autoamp_front_resolve(unsigned slot, const void *caller)
 	}
 	const Core *const core = original.isOther ? &untouched : findCore();
 	void *const target = core == &untouched ? original.function : core->wrappers[slot];
+	if (core != &untouched)
+		pin(original.function);
 	if (core != &untouched || original.isShared)
 		store(autoamp_front_slots[slot], target);
 	return target;

@@ -60,14 +60,6 @@ Original describe(unsigned row, void *function, bool isShared)
 	return {function, isWide(routineNames[row], owner), isShared, isOther};
 }
 
-// A slot outlives the client that closes its library: the function in it must stay mapped.
-void pin(void *function)
-{
-	const Object owner = ownerOf(function);
-	if (haveLoader() && *owner.path)
-		loader.open(owner.path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-}
-
 // Answers whether `first` was loaded before `second`.
 struct Pair {
 	const Object &first, &second;
@@ -125,6 +117,13 @@ bool isRoutine(unsigned row, const Object &owner)
 	       ((owner.find("sgemm_") || owner.find("cblas_sgemm")) && !owner.find("acmlversion"));
 }
 
+void pin(void *function)
+{
+	const Object owner = ownerOf(function);
+	if (haveLoader() && *owner.path)
+		loader.open(owner.path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
 void *definitionFor(unsigned row, const Object &file, bool &isShared)
 {
 	const char *const name = routineNames[row];
@@ -157,7 +156,6 @@ Original resolveOriginal(unsigned slot, const void *caller, bool hasLoader)
 	}
 	if (!found)
 		return {};
-	pin(found);
 	if (isShared)
 		found = settle(originals[slot], found);
 	return describe(row, found, isShared);
@@ -165,6 +163,8 @@ Original resolveOriginal(unsigned slot, const void *caller, bool hasLoader)
 
 unsigned slotFor(unsigned row, void *found)
 {
+	if (isOff())
+		return slotCount;
 	if (load(originals[row]) == found)
 		return row;
 	const void *const library = ownerOf(found).dynamic;

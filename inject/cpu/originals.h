@@ -22,7 +22,10 @@ unsigned rowOf(const char *name);
 // Whether the function with the name of this row in `owner` is that of a BLAS, not one of an application.
 bool isRoutine(unsigned row, const Object &owner);
 
-// Finds the function that the loader would have bound without autoamp, and keeps its library loaded. First the next
+// Keeps the library of a function loaded. A slot and the core outlive the client that closes it.
+void pin(void *function);
+
+// Finds the function that the loader would have bound without autoamp. First the next
 // definition in the scope of the program, then that in the scope of the caller's file, then any. A library that joined
 // the scope of the program after the caller's file was loaded comes after that in the scope of the file.
 Original resolveOriginal(unsigned slot, const void *caller, bool hasLoader);
@@ -31,7 +34,8 @@ Original resolveOriginal(unsigned slot, const void *caller, bool hasLoader);
 // for all files. Null: there is none in the scope of the program or of the file.
 void *definitionFor(unsigned row, const Object &file, bool &isShared);
 
-// The slot for `found`, the result of a lookup of this row. Returns slotCount if all copies belong to other libraries.
+// The slot for `found`, the result of a lookup of this row. Returns slotCount if all copies belong to other libraries,
+// or if autoamp is off.
 unsigned slotFor(unsigned row, void *found);
 
 } // namespace autoamp::front

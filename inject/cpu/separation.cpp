@@ -3,6 +3,7 @@
 #include "inject/atomics.h"
 #include "inject/cpu/originals.h"
 #include "inject/fork.h"
+#include "inject/open_core.h"
 #include "inject/references.h"
 
 #include <sys/syscall.h>
@@ -112,10 +113,11 @@ void separate(const Plugin &plugin)
 		void *const found = definitionFor(row, file, isShared);
 		if (!found || isShared || isFront(found))
 			continue;
-		const bool isOther = !isRoutine(row, ownerOf(found)); // a function of the plug-in with this name
-		const unsigned slot = isOther ? slotCount : slotFor(row, found);
-		if (isOther || slot < slotCount)
-			redirect(place, isOther ? found : entryOf(slot), wasReadOnly);
+		// Without a slot: a function of the plug-in with this name, or autoamp is off.
+		const bool isDirect = isOff() || !isRoutine(row, ownerOf(found));
+		const unsigned slot = isDirect ? slotCount : slotFor(row, found);
+		if (isDirect || slot < slotCount)
+			redirect(place, isDirect ? found : entryOf(slot), wasReadOnly);
 	}
 	if (handle)
 		loader.close(handle);

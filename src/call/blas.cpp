@@ -12,13 +12,6 @@
 #include <algorithm>
 #include <iterator>
 
-namespace autoamp::core {
-
-static constexpr unsigned noLoads = 0;
-constinit std::atomic<const unsigned *> loadCount{&noLoads};
-
-} // namespace autoamp::core
-
 namespace autoamp::entry {
 
 namespace {
@@ -46,9 +39,8 @@ struct Slow {
 			return op::Status{0};
 		};
 		core::Process *const process = core::process();
-		const unsigned loads = __atomic_load_n(autoamp_cpu_loads, __ATOMIC_ACQUIRE);
-		core::loadCount = autoamp_cpu_loads;
-		function = autoamp_cpu_original(slot, address, &isWide);
+		unsigned closes;
+		function = autoamp_cpu_original(slot, address, &isWide, &closes);
 		if (!function)
 			return; // a weak reference to a routine that no library has
 		if (!process || autoamp_front_thread.depth > 1 || core::isIdle.load(std::memory_order_relaxed)) {
@@ -57,11 +49,11 @@ struct Slow {
 		}
 		const unsigned index = vendorEntryCount + slot % blasEntryCount;
 		op::BlasCall call = describe(isWide, args...);
-		call.slot = static_cast<uint16_t>(slot), call.isWide = isWide, call.loads = loads;
+		call.slot = static_cast<uint16_t>(slot), call.isWide = isWide, call.closes = closes;
 		// Another object may have been loaded at the address of the caller.
-		if (core::Thread *const thread = core::knownThread(); thread && (thread->loads != loads || loads == 0)) {
+		if (core::Thread *const thread = core::knownThread(); thread && (thread->closes != closes || closes == 0)) {
 			std::fill(std::begin(thread->callers), std::end(thread->callers), core::Thread::Caller{});
-			thread->loads = loads;
+			thread->closes = closes;
 		}
 		dispatch(*process, entryTable[index], Interception{static_cast<uint16_t>(index), function, address}, call,
 		         Original(original));

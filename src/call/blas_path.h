@@ -8,12 +8,7 @@
 #include "src/place/policy_context.h"
 #include "src/state/thread.h"
 
-#include <atomic>
-
 namespace autoamp::core {
-
-// autoamp_cpu_loads, or a 0 before the first call.
-[[gnu::visibility("hidden")]] extern std::atomic<const unsigned *> loadCount;
 
 // Everything that the description of a call depends on.
 [[gnu::always_inline]] inline Key keyOf(const op::BlasCall &call, unsigned index, uint32_t caller, uint32_t context)
@@ -64,8 +59,7 @@ namespace autoamp::core {
 	                   (memo.ldb ^ call.ldb) | (memo.ldc ^ call.ldc);
 	return !((reinterpret_cast<uintptr_t>(memo.address) ^ reinterpret_cast<uintptr_t>(address)) |
 	         (memo.entry ^ entryWordOf(call, slot)) | (memo.written ^ call.written) | static_cast<uint64_t>(sizes) |
-	         (memo.context ^ context) |
-	         (memo.loads ^ __atomic_load_n(loadCount.load(std::memory_order_relaxed), __ATOMIC_ACQUIRE)));
+	         (memo.context ^ context) | (memo.closes ^ __atomic_load_n(&autoamp_cpu_closes, __ATOMIC_ACQUIRE)));
 }
 
 inline void rememberBlas(Thread &thread, const op::BlasCall &call, const Thread::Memo &memo,
@@ -85,7 +79,7 @@ inline void rememberBlas(Thread &thread, const op::BlasCall &call, const Thread:
 	    call.ldb,
 	    call.ldc,
 	    context,
-	    call.loads,
+	    call.closes,
 	    call.isWide,
 	    isForSizes,
 	    hasInnerCalls,

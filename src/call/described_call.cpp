@@ -257,7 +257,7 @@ DescribedCall describe(const CallInfo &info, const op::BlasCall &call)
 	findSite(info, key, op::cpuDevice, described,
 	         [&] { return op::describe(info.entry, info.interception.entryIndex, call); });
 	const Thread::Memo &memo = memoOf(info.thread, key);
-	if (!memo.isPassThrough || call.loads == 0)
+	if (!memo.isPassThrough || call.closes == 0)
 		return described;
 	const Site &site = *described.site;
 	const bool hasObstacle = site.op.obstacle != info.entry.obstacle; // in its arguments

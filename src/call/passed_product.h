@@ -3,7 +3,6 @@
 // only.
 #pragma once
 
-#include "src/call/blas_path.h"
 #include "src/place/region/shared.h"
 #include "src/state/thread.h"
 
@@ -20,7 +19,7 @@ inline void rememberPassed(Thread &thread, const Thread::BlasMemo &memo, unsigne
 	const auto m = static_cast<uint32_t>(memo.m), n = static_cast<uint32_t>(memo.n), k = static_cast<uint32_t>(memo.k);
 	const auto address = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(memo.address));
 	thread.passed[(m + 3 * n + 8 * k + address) * 0x9e3779b1 >> 6 & 0xff] = {
-	    memo.address, memo.original, m, n, k, slot, memo.context >> 8, memo.loads};
+	    memo.address, memo.original, m, n, k, slot, memo.context >> 8, memo.closes};
 }
 
 // The wrapper of the entry point with that slot. `find`: the function for all other calls. The registers that it
@@ -48,18 +47,18 @@ inline void rememberPassed(Thread &thread, const Thread::BlasMemo &memo, unsigne
 		    "jne 1f\n\t" compare /* sizes */                                                                           \
 		    "cmpl %[number], %c[slot](%%rax, %%r10)\n\t"                                                               \
 		    "jne 1f\n\t"                                                                                               \
-		    "mov %c[loadCount](%%rip), %%r11\n\t"                                                                      \
+		    "mov autoamp_cpu_closes@GOTPCREL(%%rip), %%r11\n\t"                                                        \
 		    "mov (%%r11), %%r11d\n\t"                                                                                  \
-		    "cmp %%r11d, %c[loads](%%rax, %%r10)\n\t"                                                                  \
+		    "cmp %%r11d, %c[closes](%%rax, %%r10)\n\t"                                                                 \
 		    "jne 1f\n\t"                                                                                               \
 		    "jmp *%c[original](%%rax, %%r10)\n"                                                                        \
 		    "1:\tjmp %c[find]\n"                                                                                       \
 		    :                                                                                                          \
-		    : [epoch] "i"(&regionEpoch), [loadCount] "i"(&loadCount), [find] "i"(find), [number] "i"(number),          \
+		    : [epoch] "i"(&regionEpoch), [find] "i"(find), [number] "i"(number),                                       \
 		      [core] "i"(offsetof(front::ThreadBlock, core)), [ownEpoch] "i"(offsetof(front::ThreadBlock, epoch)),     \
 		      [ownRegion] "i"(offsetof(front::ThreadBlock, region) +                                                   \
 		                      sizeof(unsigned) * static_cast<unsigned>(DeviceType::cpu)),                              \
-		      AT(address), AT(m), AT(n), AT(k), AT(slot), AT(region), AT(loads), AT(original));                        \
+		      AT(address), AT(m), AT(n), AT(k), AT(slot), AT(region), AT(closes), AT(original));                       \
 	}
 
 // C: sizes in registers.

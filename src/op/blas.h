@@ -14,7 +14,7 @@ namespace autoamp::op {
 struct BlasCall {
 	uint16_t slot = 0;               // slot of the front; set by the wrapper
 	bool isWide = false;             // the integers have 64 bits; set by the wrapper
-	unsigned loads = 0;              // *autoamp_cpu_loads before its library was found; set by the wrapper
+	unsigned closes = 0;             // of autoamp_cpu_original(); set by the wrapper
 	char transa = 'N', transb = 'N'; // N, T, C; 0: invalid
 	bool isRowMajor = false, isInvalid = false;
 	bool isMixed = false; // a batch of products that differ in more than addresses

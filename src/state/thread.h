@@ -58,7 +58,7 @@ struct Thread {
 		uint64_t written = 0;          // op::BlasCall::written
 		int64_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0;
 		uint32_t context = 0;
-		unsigned loads = 0; // *autoamp_cpu_loads
+		unsigned closes = 0; // autoamp_cpu_closes
 		bool isWide = false;
 		bool isForSizes = false;    // it runs unchanged whatever its arguments except the sizes are
 		bool hasInnerCalls = false; // the function may call routines of another library
@@ -72,7 +72,7 @@ struct Thread {
 		uint32_t m = 0, n = 0, k = 0;
 		unsigned slot = 0;
 		uint32_t region = 0;
-		unsigned loads = 0; // *autoamp_cpu_loads
+		unsigned closes = 0; // autoamp_cpu_closes
 	};
 	Passed passed[256] = {}; // by sizes and address (call/passed_product.h); first, for short code
 	trace::Lane *lane = nullptr;
@@ -84,10 +84,10 @@ struct Thread {
 	bool isInsideCapture = false;         // the current call is counted as inside the capture range
 	uint32_t nameClass = 0;               // 8 bits; 0: no rule matches its name
 	Memo memos[256] = {};                 // by the key's hash, 8 bits
-	Caller callers[64] = {};              // by return address
+	Caller callers[256] = {};             // by placeOf()
 	Counted counted[256] = {};            // by placeOfCounted()
 	BlasMemo blasMemos[256] = {};         // by placeOfBlas()
-	unsigned loads = 0;                   // *autoamp_cpu_loads when `callers` was last cleared
+	unsigned closes = 0;                  // autoamp_cpu_closes when `callers` was last cleared
 	trace::Cell untraced = {};            // counter of only-counted calls if there is no trace
 };
 
@@ -109,7 +109,7 @@ inline Thread *thisThread(Process &process)
 // the unloaded one.
 inline const Thread::Caller &placeOf(const Thread &thread, const void *address)
 {
-	return thread.callers[reinterpret_cast<uintptr_t>(address) / 4 % (sizeof thread.callers / sizeof *thread.callers)];
+	return thread.callers[reinterpret_cast<uintptr_t>(address) * 0x9e3779b97f4a7c15u >> 56];
 }
 
 inline CallerAnswer callerOf(Thread &thread, const void *address)

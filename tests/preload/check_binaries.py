@@ -37,7 +37,7 @@ def segments(file):
 
 # The functions and data of inject/front.h and autoamp.h that both fronts have.
 COMMON = {"dlsym", "dlvsym", "autoamp_front_thread", "autoamp_front_hold_forks", "autoamp_front_release_forks",
-          "autoamp_front_has_stderr", "autoamp_front_profiled", "autoamp_push", "autoamp_pop", "autoamp_enter",
+          "autoamp_front_has_stderr", "autoamp_front_is_loading", "autoamp_front_profiled", "autoamp_push", "autoamp_pop", "autoamp_enter",
           "autoamp_leave", "autoamp_require_regions", "autoamp_require_regions_of", "autoamp_current", "autoamp_active", "autoamp_error",
           "autoamp_record_update", "autoamp_scaler_create", "autoamp_scaler_destroy", "autoamp_scaler_scale",
           "autoamp_scaler_unscale", "autoamp_scaler_step", "autoamp_scaler_update", "autoamp_scaler_get",
@@ -45,7 +45,7 @@ COMMON = {"dlsym", "dlvsym", "autoamp_front_thread", "autoamp_front_hold_forks",
 DEVICE = {f"autoamp_front_{name}" for name in ("originals", "original", "divert", "unseen", "second")}
 # Parts of libc from glibc 2.34 on, where empty libraries remain.
 MOVED = {"libdl.so.2", "libpthread.so.0"}
-CPU = {"autoamp_cpu_original", "autoamp_cpu_unseen", "autoamp_cpu_loads"}
+CPU = {"autoamp_cpu_original", "autoamp_cpu_unseen", "autoamp_cpu_closes"}
 
 
 def slots(file, macro):
@@ -82,7 +82,7 @@ class AnyFront:
         code = read("objdump", "-d", "--no-show-raw-insn", self.file)
         functions = re.findall(r"<(\w+)(?:@\S+)?>:\n\s*\w+:\s*(\w+)", code)
         data = {f"autoamp_front_{name}" for name in ("thread", "originals", "unseen", "second", "profiled")}
-        self.assertFalse(exports(self.file) - data - {"autoamp_cpu_unseen", "autoamp_cpu_loads"} - {name for name, _ in functions})
+        self.assertFalse(exports(self.file) - data - {"autoamp_cpu_unseen", "autoamp_cpu_closes"} - {name for name, _ in functions})
         for name, first in functions:
             self.assertTrue(first == "endbr64" or name not in exports(self.file), name)
 
@@ -93,7 +93,7 @@ class AnyFront:
 
 
 class CpuFront(AnyFront, unittest.TestCase):
-    file, own = CPU_FRONT, CPU
+    file, own = CPU_FRONT, CPU | {"__cxa_finalize"}
 
     def names(self):
         found = slots(BLAS, "BLAS")

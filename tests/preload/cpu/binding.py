@@ -106,11 +106,10 @@ class Binding(unittest.TestCase):
     def test_closed_plugins(self):
         """A plug-in at the address of one that was closed, with another library: also if the front knows no further one."""
         before = [word for i, file in enumerate(copies(4, BLAS64)) for word in ("open", f"l{i}", file, "ilp64", f"l{i}")]
-        commands = []
-        for _ in range(3):
-            for name in ("plugin", "plugin_negates"):
+        for host, looked, prefix in (("host", [], "plugin"), ("host", before, "plugin"), ("host", before, "plugin_late"), ("host_uncounted", before, "plugin")):
+            commands = []
+            for name in (prefix, prefix + "_negates") * 3:
                 commands += ["open", "a", plugin(name), "where", "a", *["run", "a"] * 3, "again", "a", "close", "a"]
-        for host, looked in (("host", []), ("host", before), ("host_uncounted", before)):
             out, _ = self.same(host, *looked, *commands)
             self.assertEqual(out[len(looked) // 5:], ["a 0", *["a e"] * 3, "a 6", "a 0", *["a n"] * 3, "a -6"] * 3)
 
@@ -127,6 +126,28 @@ class Binding(unittest.TestCase):
             results = [f"a {result}" for result in ("e", "e" if OBSTACLE else "r", "e")]
             self.assertEqual((made.status, made.errors), (0, ""))
             self.assertEqual(made.out.split("\n")[:-1], [line for result in results for line in ("a 0", *[result] * 3)])
+
+    def test_replaced_file(self):
+        """While autoamp is off, it keeps no library loaded that the program closes."""
+        file = ROOM / "replaced.so"
+        commands = [word for library in (BLAS, NEGATES) for word in ("copy", library, file, "open", "a", file, *["lp64", "a"] * 2, "close", "a")]
+        for name in ("plugin_early", "plugin_negates"):
+            commands += ["copy", plugin(name), file, "open", "a", file, "run", "a", "again", "a", "close", "a"]
+        plain, off = (run("host", *commands, front=front, path=PROGRAMS, **OFF) for front in (None, FRONT))
+        self.assertEqual((off.status, off.errors, off.out), (0, "", plain.out))
+        self.assertEqual(plain.out, "a e\na e\na n\na n\na e\na 6\na n\na -6\n")
+
+    def test_first_product_while_a_constructor_multiplies(self):
+        """The thread that starts autoamp waits for the loader, which the thread of the constructor holds."""
+        made = run("host", "open", "a", plugin("plugin"), "meanwhile", "a", plugin("plugin_early"), front=f"{FRONT} {PROGRAMS / 'libcpu_slow_start.so'}", path=PROGRAMS)
+        self.assertEqual((made.status, made.errors, made.out), (0, "", "e e\n"))
+        self.assertEqual(made.report["losses"][0]["calls_lost"], 2)
+
+    def test_forks_while_a_library_comes_and_goes(self):
+        """The children inherit a locked or half-done loader."""
+        for variables in (OFF, {**OBSERVED, "AUTOAMP_TRACE": "off"}, OBSERVED):
+            made = run("host", "open", "a", plugin("plugin"), "run", "a", "forks", "a", PROGRAMS / "libcpu_dnnl_lacks.so", path=PROGRAMS, **variables)
+            self.assertEqual((made.status, made.errors, made.out), (0, "", "a e\n40 right\n"))
 
     def test_calls_inside_a_call(self):
         """A library with the C interface calls the Fortran interface of another one: the outer call decides."""

@@ -6,18 +6,25 @@
 //   tail NAME, tail64 NAME    the same by functions of a plug-in that end in the calls
 //   sum NAME                  a function of `own` that ends in the call of another one
 //   close NAME                libc's dlclose, which no hook sees
-//   churn NAME FILE           60 times: opens, runs and closes a plug-in, while threads run NAME
-//   sym default|next|NAME SYMBOL   a lookup: the file that has the result, or the error
+//   copy FROM TO              replaces a file
+//   meanwhile NAME FILE       a thread runs NAME; soon after that, opens FILE, in whose constructor a product is
+//   computed forks NAME FILE           40 forks, while a thread opens and closes FILE: the children run NAME churn NAME
+//   FILE           60 times: opens, runs and closes a plug-in, while threads run NAME sym default|next|NAME SYMBOL   a
+//   lookup: the file that has the result, or the error
 #include "check.h"
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <filesystem>
 #include <map>
 #include <string>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 namespace {
@@ -85,6 +92,42 @@ void churn(void *other, const char *file)
 	std::printf("%s %c\n", results.c_str(), expected);
 }
 
+void meanwhile(void *other, const char *file)
+{
+	auto *const run = reinterpret_cast<char (*)()>(dlsym(other, "run"));
+	std::atomic<char> result{};
+	std::thread thread([&] { result = run(); });
+	std::this_thread::sleep_for(std::chrono::milliseconds(200));
+	const char opened = call<char>(dlopen(file, RTLD_NOW | RTLD_LOCAL), "run");
+	thread.join();
+	std::printf("%c %c\n", result.load(), opened);
+}
+
+void forks(void *other, const char *file)
+{
+	auto *const run = reinterpret_cast<char (*)()>(dlsym(other, "run"));
+	const char expected = run();
+	std::atomic<bool> stops{false};
+	std::thread thread([&] {
+		while (!stops)
+			unload(dlopen(file, RTLD_NOW | RTLD_LOCAL));
+	});
+	int right = 0;
+	for (int i = 0; i < 40; i++) {
+		std::fflush(stdout);
+		const pid_t child = fork();
+		if (child == 0) {
+			alarm(20);
+			_exit(run() != expected);
+		}
+		int status = 0;
+		right += waitpid(child, &status, 0) == child && status == 0;
+	}
+	stops = true;
+	thread.join();
+	std::printf("%d right\n", right);
+}
+
 } // namespace
 
 int main(int, char **argv)
@@ -120,6 +163,13 @@ int main(int, char **argv)
 			std::printf("%s %d\n", name.c_str(), sum(12, 34));
 		} else if (command == "close") {
 			unload(handles.at(name));
+		} else if (command == "copy") {
+			std::filesystem::remove(*++argv);
+			std::filesystem::copy_file(name, *argv);
+		} else if (command == "meanwhile") {
+			meanwhile(handles.at(name), *++argv);
+		} else if (command == "forks") {
+			forks(handles.at(name), *++argv);
 		} else if (command == "churn") {
 			churn(handles.at(name), *++argv);
 		} else if (command == "sym") {

@@ -1,5 +1,5 @@
 // A plug-in that needs its own BLAS: run() and again() call it from different places. -DEARLY: the product of
-// run() is computed inside dlopen.
+// run() is computed inside dlopen. -DLATE: a destructor that runs after those of the compiler calls run().
 #include "blas.h"
 #include "check.h"
 
@@ -24,6 +24,13 @@ char run()
 	return check(reinterpret_cast<void *>(cblas_sgemm), reinterpret_cast<void *>(sgemm_));
 #endif
 }
+
+#ifdef LATE
+__attribute__((destructor(101))) static void finish()
+{
+	run();
+}
+#endif
 
 // Functions that end in the call: the compiler makes it a jump, so that the return address is in the caller of the
 // plug-in.
