@@ -42,8 +42,12 @@ void noteLibrary(Process &process, op::Library library, const void *original)
 	if (process.librariesSeen.fetch_or(bit, std::memory_order_relaxed) & bit)
 		return;
 	if (library == op::Library::blas) {
-		char text[512];
-		describeBlas(original, text, sizeof text);
+		// A forked child must not need the loader, of which it may have inherited a locked or half-done state.
+		static char text[512];
+		static const void *described;
+		if (described != original)
+			describeBlas(original, text, sizeof text);
+		described = original;
 		process.recorder.property("version", op::name(library), text);
 		base::log(base::LogLevel::info, "%s %s", op::name(library), text);
 		return;

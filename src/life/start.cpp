@@ -111,8 +111,11 @@ Process *startProcess()
 		if (now == Stage::off)
 			return nullptr;
 		if (now == Stage::starting) {
-			awaitStart();
-			continue;
+			if (awaitStart())
+				continue;
+			unsigned *const unseen = &autoamp_front_unseen ? &autoamp_front_unseen : &autoamp_cpu_unseen;
+			__atomic_add_fetch(unseen, 1, __ATOMIC_RELAXED);
+			return nullptr; // the call runs unchanged
 		}
 		// A child forked during the start would wait for a start that no thread completes, or inherit a libc lock that
 		// no thread releases.

@@ -1,5 +1,6 @@
 #include "src/state/stage.h"
 
+#include "inject/front.h"
 #include "src/base/futex.h"
 #include "src/state/process.h"
 
@@ -8,11 +9,12 @@ namespace autoamp::core {
 constinit std::atomic<Stage> stage{Stage::none};
 constinit std::atomic<bool> isWoken{false};
 
-void awaitStart()
+bool awaitStart()
 {
 	static_assert(sizeof stage == sizeof(int) && std::atomic<Stage>::is_always_lock_free);
-	while (stage.load(std::memory_order_acquire) == Stage::starting)
+	while (stage.load(std::memory_order_acquire) == Stage::starting && !autoamp_front_is_loading())
 		base::futexWait(&stage, static_cast<int>(Stage::starting));
+	return stage.load(std::memory_order_acquire) != Stage::starting;
 }
 
 void endStart(Stage started)

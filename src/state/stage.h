@@ -8,8 +8,9 @@ namespace autoamp::core {
 enum class Stage : int { none, starting, on, off };
 extern std::atomic<Stage> stage;
 
-// Waits until the start has ended. Invariant: the starting thread never waits for a thread that waits here.
-void awaitStart();
+// Waits until the start has ended. Invariant: the starting thread never waits for a thread that waits here. It may wait
+// for the loader, so a thread that is inside dlopen does not wait, and gets false.
+bool awaitStart();
 void endStart(Stage started);
 
 // Called when a region is enabled: if a configuration file disables autoamp, the next call starts it.
