@@ -55,7 +55,7 @@ int describe(dl_phdr_info *info, size_t, void *data)
 			search.object[end] = last > search.object[end] ? last : search.object[end];
 		}
 	forEachReference(owner, [&](const char *name, const Symbol &, unsigned, void **place) {
-		if (equal(name, "__cxa_finalize") && load(*place) == reinterpret_cast<void *>(&__cxa_finalize)) {
+		if (equal(name, "__cxa_finalize") && isFront(load(*place))) {
 			search.object[reference] = reinterpret_cast<uintptr_t>(place);
 			search.object[isProtected] = isReadOnly(*info, place);
 		}
