@@ -7,10 +7,10 @@
 //   sum NAME                  a function of `own` that ends in the call of another one
 //   close NAME                libc's dlclose, which no hook sees
 //   copy FROM TO              replaces a file
-//   meanwhile NAME FILE       a thread runs NAME; soon after that, opens FILE, in whose constructor a product is
-//   computed forks NAME FILE           40 forks, while a thread opens and closes FILE: the children run NAME churn NAME
-//   FILE           60 times: opens, runs and closes a plug-in, while threads run NAME sym default|next|NAME SYMBOL   a
-//   lookup: the file that has the result, or the error
+//   meanwhile NAME FILE       a thread runs NAME; while this starts autoamp, opens FILE, whose constructor multiplies
+//   forks NAME FILE           40 forks: the children run NAME, while a thread opens and closes FILE
+//   churn NAME FILE           60 times: opens, runs and closes a plug-in, while threads run NAME
+//   sym default|next|NAME SYMBOL   a lookup: the file that has the result, or the error
 #include "check.h"
 
 #include <atomic>
@@ -97,7 +97,9 @@ void meanwhile(void *other, const char *file)
 	auto *const run = reinterpret_cast<char (*)()>(dlsym(other, "run"));
 	std::atomic<char> result{};
 	std::thread thread([&] { result = run(); });
-	std::this_thread::sleep_for(std::chrono::milliseconds(200));
+	const auto *const isSlow = static_cast<std::atomic<bool> *>(dlsym(RTLD_DEFAULT, "startIsSlow"));
+	while (isSlow && !*isSlow)
+		std::this_thread::sleep_for(std::chrono::milliseconds(1));
 	const char opened = call<char>(dlopen(file, RTLD_NOW | RTLD_LOCAL), "run");
 	thread.join();
 	std::printf("%c %c\n", result.load(), opened);
