@@ -62,7 +62,8 @@ using namespace autoamp::front;
 extern "C" void autoamp_front_hold_forks()
 {
 	__atomic_add_fetch(&resolvers, 1, __ATOMIC_SEQ_CST);
-	if (!autoamp_front_thread.resolving && __atomic_load_n(&forks, __ATOMIC_SEQ_CST) && !isInsideLoader()) {
+	if (!autoamp_front_thread.resolving && __atomic_load_n(&forks, __ATOMIC_SEQ_CST) &&
+	    holderOfLoader() != Loading::self) {
 		const Deadline deadline(forkPatience);
 		for (int others; (others = __atomic_load_n(&forks, __ATOMIC_SEQ_CST)) && !deadline.isOver();) {
 			stopResolving();
@@ -73,9 +74,9 @@ extern "C" void autoamp_front_hold_forks()
 	autoamp_front_thread.resolving++;
 }
 
-extern "C" bool autoamp_front_is_loading()
+extern "C" Loading autoamp_front_loading()
 {
-	return isInsideLoader();
+	return holderOfLoader();
 }
 
 extern "C" void autoamp_front_release_forks()

@@ -59,6 +59,8 @@ struct Core {
 
 constexpr unsigned abi = 12;
 
+enum class Loading : int { nobody, self, other };
+
 // Copies of a BLAS that a lookup by name can lead to, after number 0, which is the copy that the loader binds the
 // caller to.
 constexpr unsigned blasCopyCount = 4;
@@ -76,8 +78,8 @@ AUTOAMP_EXPORT extern unsigned autoamp_front_profiled;
 // inherit a lock that is never released. Calls nest.
 AUTOAMP_EXPORT void autoamp_front_hold_forks();
 AUTOAMP_EXPORT void autoamp_front_release_forks();
-// Returns whether this thread is inside dlopen or dlclose, for example in a constructor. Others may wait for it then.
-AUTOAMP_EXPORT bool autoamp_front_is_loading();
+// The thread that is inside dlopen or dlclose, for example in a constructor. Others may wait for it then.
+AUTOAMP_EXPORT autoamp::front::Loading autoamp_front_loading();
 // Returns whether descriptor 2 is the same file as when the front was loaded. A daemon may have closed it and opened
 // another file there.
 AUTOAMP_EXPORT bool autoamp_front_has_stderr();

@@ -111,10 +111,12 @@ const pthread_mutex_t &loaderLock()
 	return *load(found);
 }
 
-bool isInsideLoader()
+Loading holderOfLoader()
 {
 	const auto &lock = loaderLock().__data;
-	return load(lock.__lock) && load(lock.__owner) == static_cast<int>(syscall(SYS_gettid));
+	if (!load(lock.__lock))
+		return Loading::nobody;
+	return load(lock.__owner) == static_cast<int>(syscall(SYS_gettid)) ? Loading::self : Loading::other;
 }
 
 bool awaitLoader()

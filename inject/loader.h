@@ -1,6 +1,8 @@
 // The loader's own functions, and its lock. Any thread.
 #pragma once
 
+#include "inject/front.h"
+
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
@@ -47,8 +49,8 @@ inline constexpr pthread_mutex_t noLock = {};
 // glibc 2.35 and two before. If it is not found (another libc), returns noLock.
 const pthread_mutex_t &loaderLock();
 
-// True if this thread holds this lock: it is inside dlopen or dlclose, for example in a constructor.
-bool isInsideLoader();
+// The thread that holds this lock: it is inside dlopen or dlclose, for example in a constructor.
+Loading holderOfLoader();
 
 // Thread that is opening the core; -1: none. Other threads may wait without limit for the loader lock that it holds.
 extern int opener;

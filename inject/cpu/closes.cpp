@@ -7,6 +7,9 @@
 #include "inject/loader.h"
 #include "inject/object.h"
 #include "inject/references.h"
+#include "inject/start.h"
+
+#include <initializer_list>
 
 using namespace autoamp::front;
 
@@ -20,8 +23,9 @@ AUTOAMP_EXPORT void __cxa_finalize(void *handle) noexcept;
 
 namespace {
 
-// An object that was loaded after the start, and its reference to the hook.
-enum { begin, end, reference, isProtected, wordCount };
+// An object, and its references to the hook: lld and gold write one for the call and one for the comparison with null.
+enum { begin, end, reference, otherReference, wordCount };
+constexpr uintptr_t readOnlyBit = 1;   // in a reference
 constexpr unsigned watchedCount = 256; // further objects are not watched
 Record<wordCount> watched[watchedCount];
 bool isAnyWatched;
@@ -38,6 +42,7 @@ struct Search {
 	const void *address;
 	Words object = {};
 	const ElfW(Dyn) *dynamic = nullptr;
+	bool leadsHere = false;
 };
 
 int describe(dl_phdr_info *info, size_t, void *data)
@@ -55,26 +60,30 @@ int describe(dl_phdr_info *info, size_t, void *data)
 			search.object[end] = last > search.object[end] ? last : search.object[end];
 		}
 	forEachReference(owner, [&](const char *name, const Symbol &, unsigned, void **place) {
-		if (equal(name, "__cxa_finalize") && isFront(load(*place))) {
-			search.object[reference] = reinterpret_cast<uintptr_t>(place);
-			search.object[isProtected] = isReadOnly(*info, place);
-		}
+		if (!equal(name, "__cxa_finalize"))
+			return;
+		search.object[otherReference] = search.object[reference];
+		search.object[reference] = reinterpret_cast<uintptr_t>(place) | (isReadOnly(*info, place) ? readOnlyBit : 0);
+		search.leadsHere |= isFront(load(*place));
 	});
 	return 1;
 }
 
-// That of libc, or that of a library that was preloaded after the front.
+// The next definition: that of libc, or of a library that was preloaded after the front. If the front is behind libc,
+// the first one.
 void *nextFinalizer()
 {
 	static void *found;
-	const link_map *map = _r_debug.r_map;
-	while (map && !isFront(map->l_ld))
-		map = map->l_next;
-	while (map && !load(found)) {
-		map = map->l_next;
-		const Object object = {nullptr, map ? map->l_addr : 0, map ? map->l_ld : nullptr};
-		store(found, object.place(object.find("__cxa_finalize")));
+	bool isBehind = false;
+	for (const link_map *map = _r_debug.r_map; map && !load(found); map = map->l_next) {
+		isBehind |= isFront(map->l_ld);
+		const Object object = {nullptr, map->l_addr, map->l_ld};
+		if (isBehind && !isFront(map->l_ld))
+			store(found, object.place(object.find("__cxa_finalize")));
 	}
+	for (const link_map *map = _r_debug.r_map; map && !load(found); map = map->l_next)
+		if (const Object object = {nullptr, map->l_addr, map->l_ld}; !isFront(map->l_ld))
+			store(found, object.place(object.find("__cxa_finalize")));
 	return load(found);
 }
 
@@ -89,10 +98,8 @@ bool autoamp::front::watch(const void *address)
 			return true;
 	Search search = {address};
 	dl_iterate_phdr(describe, &search);
-	if (!search.dynamic || isFromStart(search.dynamic))
-		return true;
-	if (!search.object[reference])
-		return false;
+	if (!search.leadsHere) // also false for a library that is not relocated yet
+		return !search.dynamic || (load(isStarted) && isFromStart(search.dynamic));
 	for (auto &object : watched)
 		if (object.read(words, version) && !words[begin] && object.write(search.object, version)) {
 			__atomic_store_n(&isAnyWatched, true, __ATOMIC_RELEASE);
@@ -114,9 +121,14 @@ extern "C" void __cxa_finalize(void *handle) noexcept
 		unsigned version;
 		if (!object.read(words, version) || !contains(words, handle))
 			continue;
-		redirect(reinterpret_cast<void **>(words[reference]), nextFinalizer(), words[isProtected]);
+		for (const unsigned each : {reference, otherReference}) {
+			auto *const place = reinterpret_cast<void **>(words[each] & ~readOnlyBit);
+			if (place && isFront(load(*place)))
+				redirect(place, nextFinalizer(), words[each] & readOnlyBit);
+		}
 		object.write({}, version);
+		__atomic_add_fetch(&autoamp_cpu_closes, 1, __ATOMIC_SEQ_CST); // a thread that remembers meanwhile takes it back
 		forget(words[begin], words[end]);
-		__atomic_add_fetch(&autoamp_cpu_closes, 1, __ATOMIC_RELEASE);
+		__atomic_add_fetch(&autoamp_cpu_closes, 1, __ATOMIC_SEQ_CST);
 	}
 }

@@ -33,8 +33,6 @@ extern "C" HIDDEN void *autoamp_front_resolve(unsigned slot, const void *caller)
 	}
 	const Core *const core = original.isOther ? &untouched : findCore();
 	void *const target = core == &untouched ? original.function : core->wrappers[slot];
-	if (core != &untouched)
-		pin(original.function);
 	if (core != &untouched || original.isShared)
 		store(autoamp_front_slots[slot], target);
 	return target;

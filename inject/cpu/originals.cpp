@@ -158,7 +158,11 @@ Original resolveOriginal(unsigned slot, const void *caller, bool hasLoader)
 		return {};
 	if (isShared)
 		found = settle(originals[slot], found);
-	return describe(row, found, isShared);
+	Original original = describe(row, found, isShared);
+	original.staysLoaded = hasLoader && (!isOff() || ownerOf(found).dynamic != ownerOf(caller).dynamic);
+	if (original.staysLoaded)
+		pin(found);
+	return original;
 }
 
 unsigned slotFor(unsigned row, void *found)

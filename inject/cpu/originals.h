@@ -9,9 +9,10 @@ namespace autoamp::front {
 
 struct Original {
 	void *function = nullptr;
-	bool isWide = false;   // its integers have 64 bits
-	bool isShared = false; // the same for all callers of the slot
-	bool isOther = false;  // a function with the name of a routine, in an object that is not a BLAS
+	bool isWide = false;      // its integers have 64 bits
+	bool isShared = false;    // the same for all callers of the slot
+	bool isOther = false;     // a function with the name of a routine, in an object that is not a BLAS
+	bool staysLoaded = false; // it is pinned, except in the object of the caller while autoamp is off
 };
 
 extern const char *const routineNames[blasEntryCount];
@@ -25,7 +26,7 @@ bool isRoutine(unsigned row, const Object &owner);
 // Keeps the library of a function loaded. A slot and the core outlive the client that closes it.
 void pin(void *function);
 
-// Finds the function that the loader would have bound without autoamp. First the next
+// Finds the function that the loader would have bound without autoamp, and pins it. First the next
 // definition in the scope of the program, then that in the scope of the caller's file, then any. A library that joined
 // the scope of the program after the caller's file was loaded comes after that in the scope of the file.
 Original resolveOriginal(unsigned slot, const void *caller, bool hasLoader);

@@ -114,7 +114,10 @@ void separate(const Plugin &plugin)
 		if (!found || isShared || isFront(found))
 			continue;
 		// Without a slot: a function of the plug-in with this name, or autoamp is off.
-		const bool isDirect = isOff() || !isRoutine(row, ownerOf(found));
+		const Object owner = ownerOf(found);
+		const bool isDirect = isOff() || !isRoutine(row, owner);
+		if (owner.dynamic != plugin.dynamic)
+			pin(found);
 		const unsigned slot = isDirect ? slotCount : slotFor(row, found);
 		if (isDirect || slot < slotCount)
 			redirect(place, isDirect ? found : entryOf(slot), wasReadOnly);

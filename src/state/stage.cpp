@@ -12,9 +12,15 @@ constinit std::atomic<bool> isWoken{false};
 bool awaitStart()
 {
 	static_assert(sizeof stage == sizeof(int) && std::atomic<Stage>::is_always_lock_free);
-	while (stage.load(std::memory_order_acquire) == Stage::starting && !autoamp_front_is_loading())
-		base::futexWait(&stage, static_cast<int>(Stage::starting));
-	return stage.load(std::memory_order_acquire) != Stage::starting;
+	for (bool isPatient = true; stage.load(std::memory_order_acquire) == Stage::starting;) {
+		const front::Loading loading = autoamp_front_loading();
+		if (loading == front::Loading::self || (loading == front::Loading::other && !isPatient))
+			return false;
+		const base::Deadline second(1);
+		base::futexWait(&stage, static_cast<int>(Stage::starting), second.at());
+		isPatient = !second.isOver();
+	}
+	return true;
 }
 
 void endStart(Stage started)

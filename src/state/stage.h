@@ -8,8 +8,8 @@ namespace autoamp::core {
 enum class Stage : int { none, starting, on, off };
 extern std::atomic<Stage> stage;
 
-// Waits until the start has ended. Invariant: the starting thread never waits for a thread that waits here. It may wait
-// for the loader, so a thread that is inside dlopen does not wait, and gets false.
+// Waits until the start has ended. The starting thread may need the loader. A thread that holds it does not wait, and
+// gets false; so does a thread that has waited for a second while another one holds it, which may wait for this thread.
 bool awaitStart();
 void endStart(Stage started);
 
