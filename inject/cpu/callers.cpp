@@ -9,7 +9,7 @@ using namespace autoamp::front;
 
 namespace {
 
-// Answers. One that does not last is used only if the loader cannot be asked.
+// Answers. One that does not last is used only if the loader is locked for too long.
 enum { callerWord, functionWord, rowWord, isWideWord, lastsWord, wordCount };
 using Words = uintptr_t[wordCount];
 constexpr unsigned knownBits = 11;

@@ -9,7 +9,7 @@ namespace autoamp::front {
 // generated at run time is in no object, and counts as never unloaded. Needs the loader.
 bool watch(const void *address);
 
-// What is known about callers and functions between these addresses no longer holds. Without the loader.
+// Ends answers about callers and functions between these addresses. Without the loader.
 void forget(uintptr_t begin, uintptr_t end);
 
 } // namespace autoamp::front
