@@ -116,7 +116,7 @@ void separate(const Plugin &plugin)
 		// Without a slot: a function of the plug-in with this name, or autoamp is off.
 		const Object owner = ownerOf(found);
 		const bool isDirect = isOff() || !isRoutine(row, owner);
-		if (owner.dynamic != plugin.dynamic)
+		if (isDirect && owner.dynamic != plugin.dynamic)
 			pin(found);
 		const unsigned slot = isDirect ? slotCount : slotFor(row, found);
 		if (isDirect || slot < slotCount)
