@@ -79,7 +79,9 @@ struct Routine<slot, describe> {
 			const auto &memo = thread->blasMemos[core::placeOfBlas(describe(false, args...), slot, address)];
 			const op::BlasCall call = describe(memo.isWide, args...);
 			if (__builtin_expect(
-			        core::isSame(memo, call, slot, address, core::contextOf(*thread, core::DeviceType::cpu)), 1)) {
+			        core::isSame(memo, call, slot, address, core::contextOf(*thread, core::DeviceType::cpu)) &&
+			            !(memo.needsSaved && thread->savedNs > 0),
+			        1)) {
 				const auto function = reinterpret_cast<Function *>(memo.original);
 				constexpr bool isOnlyCounted = op::isOnlyCounted(entryTable[index]);
 				if (isOnlyCounted && memo.cell)

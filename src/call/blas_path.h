@@ -63,7 +63,8 @@ namespace autoamp::core {
 }
 
 inline void rememberBlas(Thread &thread, const op::BlasCall &call, const Thread::Memo &memo,
-                         const Interception &interception, uint32_t context, bool isForSizes, bool hasInnerCalls)
+                         const Interception &interception, uint32_t context, bool isForSizes, bool hasInnerCalls,
+                         bool needsSaved)
 {
 	op::BlasCall narrow = call;
 	for (int64_t op::BlasCall::*size : {&op::BlasCall::m, &op::BlasCall::n, &op::BlasCall::k})
@@ -83,6 +84,7 @@ inline void rememberBlas(Thread &thread, const op::BlasCall &call, const Thread:
 	    call.isWide,
 	    isForSizes,
 	    hasInnerCalls,
+	    needsSaved,
 	    memo.row,
 	    memo.cell,
 	    const_cast<void *>(interception.original)};

@@ -31,7 +31,7 @@ Site &newSite(const CallInfo &info, op::Op op, int ordinal, DescribedCall &descr
 		const cpu::Threads threads = cpu::threadsOf(info.interception.original, nullptr);
 		cpu = info.process.cpu;
 		cpu.threads = threads.most, cpu.usesThreads = threads.pool != cpu::Pool::otherOpenMp;
-		cpu.perThread = cpu::leastPerThread(threads.pool);
+		cpu.perThread = cpu::leastPerThread(threads.pool), cpu.hasTwoPools = threads.pool == cpu::Pool::own;
 		device = deviceOf(cpu);
 	} else if (ordinal == unknownDevice || !deviceAt(info.process, ordinal, device)) {
 		op.device = unknownDevice;
@@ -64,12 +64,14 @@ void findSite(const CallInfo &info, const Key &key, int ordinal, DescribedCall &
 	if (described.obstacle != policy::Reason::count)
 		return;
 	memo = {key, described.rows};
-	if (!described.site->decision.isUnchanged())
+	const policy::Decision &decision = described.site->decision;
+	if (!decision.isUnchanged() && !decision.needsSaved())
 		return;
 	if (isEachDescribed(info.process))
 		return;
 	if (trace::Lane *const lane = info.thread.lane) {
-		memo.row = rowOf(info.process, *described.rows);
+		memo.row = decision.needsSaved() ? fallbackRowOf(info.process, *described.rows, policy::Reason::not_profitable)
+		                                 : rowOf(info.process, *described.rows);
 		memo.cell = lane->cell(memo.row);
 	}
 	memo.isPassThrough = memo.cell || !info.thread.lane;
@@ -263,7 +265,8 @@ DescribedCall describe(const CallInfo &info, const op::BlasCall &call)
 	const bool hasObstacle = site.op.obstacle != info.entry.obstacle; // in its arguments
 	const bool hasInnerCalls = callerOf(info.thread, info.interception.original).kind != CallerKind::vendor;
 	rememberBlas(info.thread, call, memo, info.interception, info.context,
-	             !hasObstacle && policy::dependsOnSizesOnly(site.decision, site.op, info.process.cpu), hasInnerCalls);
+	             !hasObstacle && policy::dependsOnSizesOnly(site.decision, site.op, info.process.cpu), hasInnerCalls,
+	             site.decision.needsSaved());
 	if (memo.cell && op::isOnlyCounted(info.entry)) {
 		trace::Lane::count(*memo.cell);
 		described.isCounted = true;

@@ -8,6 +8,7 @@
 #include "src/life/fork_hold.h"
 #include "src/site/rows.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace autoamp::core {
@@ -113,6 +114,12 @@ void roundResults(const op::BlasCall &call)
 lower::Outcome lower(const CallInfo &info, const DescribedCall &described, const policy::Decision &decision,
                      const op::BlasCall &call)
 {
+	double &saved = info.thread.savedNs;
+	const bool isPaid = decision.saved < 0 && saved + decision.saved >= 0;
+	if (decision.needsSaved() && !isPaid) {
+		saved = 0; // the next calls take the fast path
+		return lower::decline(Reason::not_profitable);
+	}
 	BlasAudit audit(info, described, call);
 	const uint64_t begin = base::nanoseconds(CLOCK_MONOTONIC);
 	static constinit std::atomic<bool> isOpen{false};
@@ -121,7 +128,8 @@ lower::Outcome lower(const CallInfo &info, const DescribedCall &described, const
 		const cpu::Engine engine = cpu::engine();
 		const cpu::Threads threads = cpu::threadsOf(info.interception.original, &engine.dnnl);
 		// A copy costs as much as ten conversions (docs/adr/0055), so a weight is converted almost as often before.
-		const cpu::Keeping keeping = {modeOf(decision.weights), decision.needsKept, decision.needsKept ? 0u : 8u};
+		const cpu::Keeping keeping = {modeOf(decision.weights), decision.needsKept && !isPaid,
+		                              decision.needsKept ? 0u : 8u};
 		cpu::Reason reason = cpu::Reason::none;
 		for (int64_t i = 0; i < call.batch && reason == cpu::Reason::none; ++i)
 			reason =
@@ -140,6 +148,8 @@ lower::Outcome lower(const CallInfo &info, const DescribedCall &described, const
 		recordWeights(info, described, reason, use);
 	if (reason != cpu::Reason::none)
 		return lower::decline(reasonOf(reason), reason == cpu::Reason::engineFailed ? "oneDNN" : nullptr);
+	if (decision.saved > 0 || (isPaid && !use.isServed))
+		saved = std::min(saved + decision.saved, policy::mostSavedNs);
 	if (info.process.settings.roundsOutput)
 		roundResults(call);
 	audit.finish(base::nanoseconds(CLOCK_MONOTONIC) - begin);

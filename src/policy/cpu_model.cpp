@@ -15,10 +15,43 @@ double weightOf(const op::Op &op)
 	return static_cast<double>(std::max(op.m, op.n)) * static_cast<double>(op.k);
 }
 
+double multiplications(const op::Op &op)
+{
+	return static_cast<double>(op.m) * static_cast<double>(op.n) * static_cast<double>(op.k);
+}
+
+// From so many multiplications on, OpenBLAS uses several threads (interface/gemm.c). If they still wait actively after
+// an earlier product, thin products of 10 us are up to twice as fast on two threads, others 1.1 to 1.5 times. A gain of
+// a quarter leaves the thin ones unchanged (tests/bench/cpu/shapes.py).
+constexpr double leastShared = 1 << 19;
+
 // ns per element if `bytes` are read again and again.
 double perElement(const Cpu &cpu, const CpuRate &rate, double bytes)
 {
 	return rate.far - (rate.far - rate.near) * std::min(1., cpu.cache / bytes);
+}
+
+// ns on one thread, without the fixed time of a call.
+double workOf(const Cpu &cpu, const op::Op &op, CpuPath path)
+{
+	const CpuRate &rate = cpu.rates[static_cast<size_t>(path)];
+	const CpuRate &conversion = cpu.rates[static_cast<size_t>(CpuPath::converted)];
+	const auto m = static_cast<double>(op.m), n = static_cast<double>(op.n), k = static_cast<double>(op.k);
+	const double arithmetic = 2 * m * n * k / rate.flops, elements = m * k + k * n + m * n;
+	if (path != CpuPath::kept)
+		return arithmetic + elements * perElement(cpu, rate, 4 * elements);
+	const double weight = weightOf(op), others = elements - weight;
+	const double isFar = 1 - std::min(1., cpu.cache / (2 * weight));
+	return std::max(arithmetic + weight * perElement(cpu, rate, 2 * weight), weight * cpu.keptLeast * isFar) +
+	       others * perElement(cpu, conversion, 4 * others);
+}
+
+unsigned threadsFor(const Cpu &cpu, const op::Op &op, CpuPath path, double work)
+{
+	if (path == CpuPath::single) // the program's library starts threads only if they help
+		return work / cpu.threads + cpu.fork < work ? cpu.threads : 1;
+	const double parts = multiplications(op) / cpu.perThread;
+	return cpu.usesThreads && parts >= 2 ? static_cast<unsigned>(std::min<double>(cpu.threads, parts)) : 1;
 }
 
 } // namespace
@@ -39,29 +72,16 @@ Cpu builtInCpu(unsigned family)
 
 double cpuTime(const Cpu &cpu, const op::Op &op, CpuPath path)
 {
-	const CpuRate &rate = cpu.rates[static_cast<size_t>(path)];
-	const CpuRate &conversion = cpu.rates[static_cast<size_t>(CpuPath::converted)];
-	const auto m = static_cast<double>(op.m), n = static_cast<double>(op.n), k = static_cast<double>(op.k);
-	const double arithmetic = 2 * m * n * k / rate.flops, elements = m * k + k * n + m * n;
-	double work = 0;
-	if (path == CpuPath::kept) {
-		const double weight = weightOf(op), others = elements - weight;
-		const double isFar = 1 - std::min(1., cpu.cache / (2 * weight));
-		work = std::max(arithmetic + weight * perElement(cpu, rate, 2 * weight), weight * cpu.keptLeast * isFar) +
-		       others * perElement(cpu, conversion, 4 * others);
-	} else {
-		work = arithmetic + elements * perElement(cpu, rate, 4 * elements);
-	}
-	if (cpu.threads > 1) {
-		const double shared = work / cpu.threads + cpu.fork;
-		// The program's library starts threads only if they help.
-		if (path == CpuPath::single)
-			work = std::min(work, shared);
-		else if (const auto threads = std::min<double>(cpu.threads, std::floor(m * n * k / cpu.perThread));
-		         cpu.usesThreads && threads > 1)
-			work = work / threads + cpu.fork;
-	}
-	return op.batch * (rate.call + work);
+	const double work = workOf(cpu, op, path), threads = threadsFor(cpu, op, path, work);
+	double time = work / threads + (threads > 1 ? cpu.fork : 0);
+	if (path == CpuPath::single && cpu.threads > 1 && multiplications(op) >= leastShared)
+		time = std::min(time, .75 * work);
+	return op.batch * (cpu.rates[static_cast<size_t>(path)].call + time);
+}
+
+unsigned cpuThreads(const Cpu &cpu, const op::Op &op, CpuPath path)
+{
+	return threadsFor(cpu, op, path, workOf(cpu, op, path));
 }
 
 bool hasWeight(const op::Op &op)

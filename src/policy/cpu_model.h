@@ -24,6 +24,7 @@ struct Cpu {
 	bool hasBfloat16 = false;      // AVX512-BF16, which lowered products need
 	unsigned threads = 1;          // the program's library uses so many
 	bool usesThreads = false;      // lowered products may use as many; otherwise they use one
+	bool hasTwoPools = false;      // these are our own threads, and those of the library wait actively next to them
 	double perThread = 1 << 21;    // multiplications of a lowered product for each thread; fewer use fewer threads
 	// The default constants are those of a Zen 4.
 	double leastGain = 8'000; // ns; a small one is uncertain with constants that may be of another CPU
@@ -40,6 +41,14 @@ Cpu builtInCpu(unsigned family);
 
 // ns. Sizes at least 1.
 double cpuTime(const Cpu &cpu, const op::Op &op, CpuPath path);
+
+// Threads of one product. Sizes at least 1.
+unsigned cpuThreads(const Cpu &cpu, const op::Op &op, CpuPath path);
+
+// With two pools of threads, a product that runs in the library slows down the next ones that run on our threads. A
+// product without a gain therefore runs in bfloat16 if earlier ones of its thread have saved the time that it loses.
+// Times saved earlier count up to this limit, so they do not pay for a long series of other products.
+constexpr double mostSavedNs = 200'000;
 
 // True if one operand of the product is worth keeping in bfloat16: a single matrix of at least 256 KiB of fp32.
 bool hasWeight(const op::Op &op);

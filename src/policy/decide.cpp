@@ -217,7 +217,7 @@ Choice choose(const op::Op &op, const Listing &listing, const Target &target, co
 		return keep(isCpu && best.why == Reason::disabled ? Reason::unsupported : best.why);
 	const float asked = candidates[0].estimate;
 	if (target.strategy != StrategyChoice::automatic || target.isDemanded ||
-	    (isCpu ? isCpuGain(*device.cpu, asked, best.estimate) : isGain(asked, best.estimate)))
+	    (isCpu ? best.saved < 0 || isCpuGain(*device.cpu, asked, best.estimate) : isGain(asked, best.estimate)))
 		return op.flags & op::flagMustNotBeLow ? keep(Reason::reserve_space)
 		                                       : Choice{best.strategy, reason, Verdict::lowered};
 	const bool canCast = candidates[static_cast<size_t>(Strategy::cast)].isAvailable();
@@ -323,6 +323,16 @@ Reason obstacleOf(const op::Op &op, const Candidate &candidate, const Target &ta
 	return isCast && isUnchecked ? Reason::strict_scaling : Reason::count;
 }
 
+// Decision::saved of a product with this gain by bfloat16, in ns.
+float savedBy(const op::Op &op, const Cpu &cpu, float gain, bool isLowered)
+{
+	if (isLowered)
+		return cpuThreads(cpu, op, CpuPath::converted) > 1 ? gain : 0;
+	// The model is not exact: the loss is larger than its estimate by the time that it takes to use threads.
+	const float loss = std::max(-gain, 0.f) + static_cast<float>(cpu.fork);
+	return cpuThreads(cpu, op, CpuPath::single) > 1 && loss <= mostSavedNs ? -loss : 0;
+}
+
 // The candidates of a call of a CPU BLAS: its own function, and a bfloat16 product.
 void estimateOnCpu(Candidates &candidates, const op::Op &op, const Target &target, const Cpu &cpu)
 {
@@ -330,8 +340,12 @@ void estimateOnCpu(Candidates &candidates, const op::Op &op, const Target &targe
 	const auto time = [&](CpuPath path) { return static_cast<float>(cpuTime(cpu, op, path)); };
 	single.estimate = time(CpuPath::single), cast.estimate = time(CpuPath::converted);
 	cast.weights = target.weightsOnCpu;
-	if (target.strategy != StrategyChoice::automatic || target.isDemanded || target.weightsOnCpu == Weights::off ||
-	    !hasWeight(op) || isCpuGain(cpu, single.estimate, cast.estimate))
+	if (target.strategy != StrategyChoice::automatic || target.isDemanded)
+		return;
+	const bool isAlwaysGain = isCpuGain(cpu, single.estimate, cast.estimate);
+	if (cpu.hasTwoPools)
+		cast.saved = savedBy(op, cpu, single.estimate - cast.estimate, isAlwaysGain);
+	if (target.weightsOnCpu == Weights::off || !hasWeight(op) || isAlwaysGain)
 		return;
 	if (const float kept = time(CpuPath::kept); isCpuGain(cpu, single.estimate, kept))
 		cast.needsKept = true, cast.estimate = kept;
@@ -450,7 +464,7 @@ Decision decide(const op::Op &op, const State &state, const Where &where, const 
 	decision.reason = choice.reason;
 	decision.verdict = state.observeOnly ? Verdict::observed : choice.verdict;
 	if (decision.verdict == Verdict::lowered)
-		decision.precision = best.precision, decision.weights = best.weights,
+		decision.precision = best.precision, decision.weights = best.weights, decision.saved = best.saved,
 		decision.weightObstacle = obstacleToKeeping(op, target);
 	else if (decision.verdict == Verdict::raised && op.a == op::Dtype::float32) {
 		decision.precision = op.a;
@@ -475,6 +489,8 @@ Decision decide(const op::Op &op, const State &state, const Where &where, const 
 
 bool dependsOnSizesOnly(const Decision &decision, const op::Op &op, const Cpu &cpu)
 {
+	if (!decision.isUnchanged())
+		return false;
 	if (decision.reason != Reason::too_small && decision.reason != Reason::not_profitable)
 		return true; // not decided by times
 	Cpu one = cpu;

@@ -69,6 +69,7 @@ struct Candidate {
 	Reason why = Reason::count;     // why calls cannot use it; count: no obstacle
 	op::Form form = op::Form::wide; // for a convolution
 	bool needsKept = false;         // on a CPU: the estimate is that of a kept weight
+	float saved = 0;                // on a CPU: as in Decision
 	Weights weights = Weights::off; // for a cast: the mode that the estimate assumes, which the call uses
 
 	bool isAvailable() const { return why == Reason::count; }

@@ -151,11 +151,16 @@ struct Decision {
 	bool needsNoMemory = false; // the call must run without any device memory of autoamp
 	// A CPU product that gains only with a kept bfloat16 copy of its weight: until there is one, it runs unchanged.
 	bool needsKept = false;
+	// With two pools of threads (mostSavedNs), ns that a CPU product saves which runs on our threads. Negative: one
+	// that runs in the library loses as much by bfloat16, and uses it only if its thread has saved that time, or if a
+	// weight that it needs is kept. 0: a product that neither saves nor needs saved time.
+	float saved = 0;
 	// For a lowered cast: operands that do not change are converted once. off: at each call.
 	Weights weights = Weights::off;
 	// For a cast on a GPU whose weights are off: why; none: a copy would not pay.
 	WeightObstacle weightObstacle = WeightObstacle::none;
 
+	bool needsSaved() const { return saved < 0 && !needsKept; }
 	bool isUnchanged() const { return verdict != Verdict::lowered && verdict != Verdict::raised; }
 	// The decision of a call that runs by the substitute. Its caller has checked that there is one.
 	Decision substituted(Reason shortage) const;

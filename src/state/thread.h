@@ -62,6 +62,7 @@ struct Thread {
 		bool isWide = false;
 		bool isForSizes = false;    // it runs unchanged whatever its arguments except the sizes are
 		bool hasInnerCalls = false; // the function may call routines of another library
+		bool needsSaved = false;    // it runs unchanged while savedNs is 0
 		trace::RowId row = 0;
 		trace::Cell *cell = nullptr; // null without a trace
 		void *original = nullptr;
@@ -89,6 +90,7 @@ struct Thread {
 	BlasMemo blasMemos[256] = {};         // by placeOfBlas()
 	unsigned closes = 0;                  // autoamp_cpu_closes when `callers` was last cleared
 	trace::Cell untraced = {};            // counter of only-counted calls if there is no trace
+	double savedNs = 0;                   // by products on our threads (policy::mostSavedNs)
 };
 
 // Null if memory is short: the call then runs unchanged and is not recorded.

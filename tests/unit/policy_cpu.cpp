@@ -181,6 +181,45 @@ TEST_CASE("auto lowers the CPU products that gain")
 	expectKept(decided(last, off, sleeping), Reason::not_profitable);
 }
 
+TEST_CASE("time saved on our threads pays for products that do not gain")
+{
+	Cpu cpu = builtInCpu(26);
+	cpu.hasBfloat16 = cpu.usesThreads = cpu.hasTwoPools = true, cpu.threads = 2, cpu.perThread = 1 << 23;
+	const State usual = stateOf({}), off = stateOf({"AUTOAMP_WEIGHTS=off"});
+	const op::Op large = product(512, 512, 512), thin = product(1024, 512, 10), narrow = product(1024, 10, 512);
+	const auto loss = [&](const op::Op &call) {
+		return cpuTime(cpu, call, CpuPath::converted) - cpuTime(cpu, call, CpuPath::single) + cpu.fork;
+	};
+
+	// It runs on our threads, and saves what it gains. 200³ runs on one thread, and delays no other product.
+	const Decision saving = decided(large, usual, cpu);
+	expect(saving, Verdict::lowered, Reason::white_list);
+	CHECK(saving.saved == Approx(saving.estimate - saving.estimateLowered));
+	expect(decided(product(200, 200, 200), usual, cpu), Verdict::lowered, Reason::white_list);
+	CHECK(decided(product(200, 200, 200), usual, cpu).saved == 0);
+
+	const Decision paid = decided(thin, usual, cpu);
+	expect(paid, Verdict::lowered, Reason::white_list);
+	CHECK(paid.saved == Approx(-loss(thin)));
+	CHECK(paid.estimateLowered > paid.estimate);
+	CHECK_FALSE(dependsOnSizesOnly(paid, thin, cpu));
+	const Decision weight = decided(narrow, usual, cpu);
+	expect(weight, Verdict::lowered, Reason::white_list, true);
+	CHECK(weight.saved == Approx(-loss(narrow)));
+	CHECK(decided(narrow, off, cpu).saved == weight.saved);
+
+	// Not worth all that can be saved; not on threads of the library; demanded; other pools.
+	Cpu older = builtInCpu(25);
+	older.hasBfloat16 = older.usesThreads = older.hasTwoPools = true, older.threads = 2, older.perThread = 1 << 23;
+	expectKept(decided(product(4000, 512, 8), off, older), Reason::not_profitable);
+	expectKept(decided(product(256, 8, 64), usual, cpu), Reason::too_small);
+	CHECK(decided(thin, stateOf({"AUTOAMP_STRATEGY=cast"}), cpu).saved == 0);
+	CHECK(decided(thin, stateOf({"AUTOAMP_LEVEL=O0"}), cpu).saved == 0);
+	cpu.hasTwoPools = false;
+	expectKept(decided(thin, usual, cpu), Reason::not_profitable);
+	CHECK(decided(large, usual, cpu).saved == 0);
+}
+
 TEST_CASE("a weight is one matrix of at least 256 KiB")
 {
 	CHECK(hasWeight(product(256, 1, 256)));

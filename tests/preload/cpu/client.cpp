@@ -398,6 +398,30 @@ void weights()
 	print("weight", shape, operands);
 }
 
+// Products that do not gain, alone and after a large one. In the second one, the longer operand could be kept.
+void turns()
+{
+	const Shape large = {.m = 512, .n = 512, .k = 512}, thin = {.m = 1024, .n = 512, .k = 10},
+	            narrow = {.m = 1024, .n = 10, .k = 512};
+	Operands first(large), second(thin), third(narrow);
+	const auto product = [](const std::string &name, const Shape &shape, Operands &operands) {
+		operands.begin();
+		operands.run(shape);
+		print("turns." + name, shape, operands);
+	};
+	for (int i = 0; i < 2; i++) {
+		product("thin_alone", thin, second);
+		product("narrow_alone", narrow, third);
+	}
+	first.run(large);
+	product("thin_after", thin, second);
+	third.A.set(0, 0, 2); // it is not kept
+	product("narrow_after", narrow, third);
+	for (int i = 0; i < 30; i++)
+		second.run(thin);
+	product("thin_late", thin, second);
+}
+
 // The library decides about results in its operands.
 void overlaps()
 {
@@ -676,7 +700,7 @@ int main(int argc, char **argv)
 	constexpr std::pair<const char *, void (*)()> parts[] = {
 	    {"products", products}, {"zeros", zeros},     {"values", values},     {"repeats", repeats},
 	    {"similar", similar},   {"weights", weights}, {"overlaps", overlaps}, {"integers", integers},
-	    {"counted", counted},   {"batches", batches}, {"invalid", invalid}};
+	    {"counted", counted},   {"batches", batches}, {"invalid", invalid},   {"turns", turns}};
 	for (const auto &[name, part] : parts)
 		if (argc < 2 || std::strcmp(argv[1], name) == 0)
 			part();

@@ -1,6 +1,7 @@
 """Products of every BLAS of this machine: the arguments in all interfaces, the rounding of bfloat16, and calls that must
 remain those of the library. Arguments: see machine.py."""
 import functools
+import os
 import unittest
 
 import machine
@@ -127,6 +128,29 @@ class Products(unittest.TestCase):
                 self.assertRounded(name, case)
             else:
                 self.assertEqual(case, plain.cases[name], name)
+
+    @lowers
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one CPU")
+    def test_products_in_turn(self):
+        """Next to large products on threads of autoamp, small ones do not wake the threads of the library."""
+        for library in LIBRARIES:
+            if library.name not in ("openblas-pthread", "numpy") or not library.file:
+                continue
+            with self.subTest(library.name):
+                made = library.run("linked" if library.path else "looked", "turns", OPENBLAS_NUM_THREADS="2")
+                self.assertEqual((made.status, made.errors), (0, ""))
+                for name, case in made.cases.items():
+                    if name.endswith("_after"):
+                        self.assertRounded(name, case)
+                    else:
+                        self.assertLess(float(case["eta"]), EXACT, name)
+                calls = {(row["n"], row["k"], row["decision"], row["reason"]): row["calls"] for row in made.report["ops"]}
+                late = calls.pop((512, 10, "fallback", "not_profitable")) - 2
+                self.assertEqual(calls.pop((512, 10, "lowered", "white_list")), 32 - late)
+                self.assertTrue(4 < 32 - late < 20, late)  # the large product pays for so many
+                self.assertEqual(calls, {(512, 512, "lowered", "white_list"): 1, (10, 512, "fallback", "weight_not_kept"): 2,
+                                         (10, 512, "lowered", "white_list"): 1})
+                self.assertEqual(library.run("linked" if library.path else "looked", "turns", OPENBLAS_NUM_THREADS="2").out, made.out)
 
     @lowers
     def test_weights(self):
