@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 
-HIDDEN, BATCH, EPOCHS, RATE = 1024, 512, 8, np.float32(0.05)
+HIDDEN, BATCH, EPOCHS, RATE = 2048, 1024, 4, np.float32(0.1)
 
 
 def load(path):
@@ -33,7 +33,8 @@ def main(path):
     def forward(batch):
         layers = [batch]
         for weight in weights[:-1]:
-            layers.append(np.maximum(layers[-1] @ weight, 0))
+            layers.append(layers[-1] @ weight)
+            np.maximum(layers[-1], 0, out=layers[-1])
         return layers, layers[-1] @ weights[-1]
 
     begin = time.perf_counter()
@@ -49,8 +50,10 @@ def main(path):
             for i in reversed(range(len(weights))):
                 change = layers[i].T @ gradient
                 if i:
-                    gradient = (gradient @ weights[i].T) * (layers[i] > 0)
-                weights[i] -= RATE * change
+                    gradient = gradient @ weights[i].T
+                    gradient *= layers[i] > 0
+                change *= RATE
+                weights[i] -= change
     seconds = time.perf_counter() - begin
     accuracy = (forward(images[test])[1].argmax(axis=1) == digits[test]).mean()
     print(f"training {seconds:.2f} s, test accuracy {100 * accuracy:.1f} %")
