@@ -139,9 +139,10 @@ class Binding(unittest.TestCase):
 
     def test_first_product_while_a_constructor_multiplies(self):
         """The thread that starts autoamp waits for the loader, which the thread of the constructor holds."""
-        made = run("host", "open", "a", plugin("plugin"), "meanwhile", "a", plugin("plugin_early"), front=f"{FRONT} {PROGRAMS / 'libcpu_slow_start.so'}", path=PROGRAMS)
-        self.assertEqual((made.status, made.errors, made.out), (0, "", "e e\n"))
-        self.assertEqual(made.report["losses"][0]["calls_lost"], 2)
+        for name in ("plugin_early", "plugin_joins"):
+            made = run("host", "open", "a", plugin("plugin"), "meanwhile", "a", plugin(name), front=f"{FRONT} {PROGRAMS / 'libcpu_slow_start.so'}", path=PROGRAMS)
+            self.assertEqual((made.status, made.errors, made.out), (0, "", "e e\n"))
+            self.assertEqual(made.report["losses"][0]["calls_lost"], 2)
 
     def test_forks_while_a_library_comes_and_goes(self):
         """The children inherit a locked or half-done loader."""
@@ -172,6 +173,13 @@ class Binding(unittest.TestCase):
             commands += ["open", "a", BLAS, *["lp64", "a"] * 3, "close", "a", "open", "b", NEGATES, *["lp64", "b"] * 3, "close", "b", "open", "c", BLAS64, *["ilp64", "c"] * 3, "close", "c"]
         out, _ = self.same("host", *commands)
         self.assertEqual(out, [*["a e"] * 3, *["b n"] * 3, *["c e"] * 3] * 3)
+
+    def test_library_that_a_plugin_keeps(self):
+        """The host closes it, and the loader keeps it for the references of the plug-in."""
+        for library, result, six in ((BLAS, "e", "6"), (NEGATES, "n", "-6")):
+            commands = ["open", "g", library, "global", "open", "a", plugin("plugin_undefined"), "run", "a", "again", "a", "close", "g"]
+            out, _ = self.same("host", *commands, *["run", "a", "again", "a"] * 2)
+            self.assertEqual(out, [f"a {result}", f"a {six}"] * 3)
 
     def test_library_that_becomes_global_later(self):
         """A plug-in keeps the library that it was loaded with; later ones use the global one."""

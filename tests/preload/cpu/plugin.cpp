@@ -1,7 +1,12 @@
 // A plug-in that needs its own BLAS: run() and again() call it from different places. -DEARLY: the product of
-// run() is computed inside dlopen. -DLATE: a destructor that runs after those of the compiler calls run().
+// run() is computed inside dlopen, with -DJOINS by a thread for which dlopen waits. -DLATE: a destructor that runs
+// after those of the compiler calls run().
 #include "blas.h"
 #include "check.h"
+
+#ifdef JOINS
+#include <thread>
+#endif
 
 extern "C" {
 
@@ -12,7 +17,12 @@ Gemm sgemm_;
 static char early;
 __attribute__((constructor)) static void begin()
 {
-	early = check(reinterpret_cast<void *>(cblas_sgemm), reinterpret_cast<void *>(sgemm_));
+	const auto compute = [] { early = check(reinterpret_cast<void *>(cblas_sgemm), reinterpret_cast<void *>(sgemm_)); };
+#ifdef JOINS
+	std::thread(compute).join();
+#else
+	compute();
+#endif
 }
 #endif
 
