@@ -26,7 +26,8 @@ Site &newSite(const CallInfo &info, op::Op op, int ordinal, DescribedCall &descr
 	if (op.library == op::Library::blas) {
 		{
 			const ForkHold hold; // at the first call of a library
-			cpu::recordLibrary(info.interception.original);
+			// The decision depends on the threads of the library.
+			cpu::recordLibrary(info.interception.original, autoamp_front_loading() != front::Loading::self);
 		}
 		const cpu::Threads threads = cpu::threadsOf(info.interception.original, nullptr);
 		cpu = info.process.cpu;

@@ -148,7 +148,7 @@ lower::Outcome lower(const CallInfo &info, const DescribedCall &described, const
 		recordWeights(info, described, reason, use);
 	if (reason != cpu::Reason::none)
 		return lower::decline(reasonOf(reason), reason == cpu::Reason::engineFailed ? "oneDNN" : nullptr);
-	if (decision.saved > 0 || (isPaid && !use.isServed))
+	if (decision.saved > 0 || (isPaid && !(decision.needsKept && use.isServed)))
 		saved = std::min(saved + decision.saved, policy::mostSavedNs);
 	if (info.process.settings.roundsOutput)
 		roundResults(call);

@@ -1,5 +1,7 @@
 #include "src/cpu/library.h"
 
+#include "src/base/futex.h"
+
 #include <atomic>
 #include <cstring>
 #include <dlfcn.h>
@@ -9,11 +11,13 @@ namespace autoamp::cpu {
 
 namespace {
 
+constexpr uint32_t unknown = 0, claimed = 1, complete = 2;
+
 struct Library {
 	std::atomic<const link_map *> map{nullptr}; // pinned by the front: the address identifies it
 	LibraryThreads threads;
 	bool usesGomp = false;
-	std::atomic<bool> isClaimed{false}, isComplete{false};
+	std::atomic<uint32_t> state{unknown};
 };
 constexpr unsigned libraryLimit = 32; // of later ones, products use one thread
 constinit Library libraries[libraryLimit];
@@ -40,12 +44,20 @@ Library *find(const link_map *map, bool isAdded)
 
 } // namespace
 
-void recordLibrary(const void *original)
+void recordLibrary(const void *original, bool mayWait)
 {
 	const link_map *const map = mapOf(original);
 	Library *const library = map ? find(map, true) : nullptr;
-	if (!library || library->isClaimed.exchange(true))
+	if (!library)
 		return;
+	uint32_t seen = unknown;
+	if (!library->state.compare_exchange_strong(seen, claimed, std::memory_order_acquire)) {
+		for (const base::Deadline second(1); mayWait && seen == claimed && !second.isOver();) {
+			base::futexWait(&library->state, static_cast<int>(seen), second.at());
+			seen = library->state.load(std::memory_order_acquire);
+		}
+		return;
+	}
 	if (void *const handle = dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD)) {
 		library->threads = threadsOf(Dnnl{}, handle);
 		const link_map *const openMp =
@@ -54,14 +66,15 @@ void recordLibrary(const void *original)
 		dlclose(handle);
 	}
 	dlerror(); // clears the error, which must not reach the application
-	library->isComplete.store(true, std::memory_order_release);
+	library->state.store(complete, std::memory_order_release);
+	base::futexWakeAll(&library->state);
 }
 
 Threads threadsOf(const void *original, const Dnnl *engine)
 {
 	const link_map *const map = mapOf(original);
 	const Library *const library = map ? find(map, false) : nullptr;
-	if (!library || !library->isComplete.load(std::memory_order_acquire))
+	if (!library || library->state.load(std::memory_order_acquire) != complete)
 		return {1, Pool::none};
 	Threads threads = library->threads.now();
 	const bool isShared = engine ? library->threads.count == engine->openMp.maxThreads : library->usesGomp;

@@ -5,8 +5,9 @@
 
 namespace autoamp::cpu {
 
-// Records the library of the function, once. It needs the loader: the caller holds forks of other threads.
-void recordLibrary(const void *original);
+// Records the library of the function, once. It needs the loader: the caller holds forks of other threads. If another
+// thread is recording it, the function waits for it, at most a second. mayWait: false if this thread holds the loader.
+void recordLibrary(const void *original, bool mayWait);
 
 // The threads that the library would use now; one for a library that is not recorded. If its threads are those of an
 // OpenMP library, `engine` tells whether oneDNN uses the same; null: the threads of libgomp count as shared.

@@ -24,7 +24,7 @@ struct Cpu {
 	bool hasBfloat16 = false;      // AVX512-BF16, which lowered products need
 	unsigned threads = 1;          // the program's library uses so many
 	bool usesThreads = false;      // lowered products may use as many; otherwise they use one
-	bool hasTwoPools = false;      // these are our own threads, and those of the library wait actively next to them
+	bool hasTwoPools = false;      // these are our own threads, and those of the library may wait actively next to them
 	double perThread = 1 << 21;    // multiplications of a lowered product for each thread; fewer use fewer threads
 	// The default constants are those of a Zen 4.
 	double leastGain = 8'000; // ns; a small one is uncertain with constants that may be of another CPU

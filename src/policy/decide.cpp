@@ -452,7 +452,9 @@ Decision decide(const op::Op &op, const State &state, const Where &where, const 
 	Target target = targetFor(state, rules);
 	if (device.cpu && target.isDemanded && target.strategy != StrategyChoice::fp32)
 		target.strategy = StrategyChoice::cast; // the other strategies are those of CUDA calls
-	const Candidates candidates = candidatesFor(op, target, device);
+	Candidates candidates = candidatesFor(op, target, device);
+	if (state.observeOnly) // nothing saves time
+		candidates[static_cast<size_t>(Strategy::cast)].saved = 0;
 	const Candidate &best = bestOf(op, candidates, target);
 	const Choice choice = choose(op, listingFor(op, rules.precision, state), target, device, candidates, best);
 	decision.precision = candidates[0].precision;

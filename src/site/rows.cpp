@@ -83,10 +83,12 @@ trace::RowId makeDecidedRow(Process &process, Rows &rows)
 
 trace::RowId fallbackRowOf(Process &process, Rows &rows, policy::Reason reason)
 {
-	if (!rows.rows[static_cast<unsigned>(reason)].load(std::memory_order_relaxed))
-		logDecision(*rows.site, policy::Verdict::fallback, reason);
 	policy::Decision decision = rows.site->decision;
-	decision.verdict = policy::Verdict::fallback;
+	// Without saved time, the call is one that the policy does not select.
+	const bool isKept = reason == policy::Reason::not_profitable;
+	decision.verdict = isKept ? policy::Verdict::kept : policy::Verdict::fallback;
+	if (!isKept && !rows.rows[static_cast<unsigned>(reason)].load(std::memory_order_relaxed))
+		logDecision(*rows.site, decision.verdict, reason);
 	decision.strategy = policy::Strategy::fp32;
 	decision.reason = reason;
 	return rowAt(process, rows, static_cast<unsigned>(reason), decision);

@@ -6,7 +6,8 @@
 
 namespace autoamp::core {
 
-// The trace row for the outcome of a call: its decision, or `fallback` with `reason`.
+// The trace row for the outcome of a call: its decision, or `fallback` with `reason`. A call that needs saved time and
+// has none is `kept`, `not_profitable`.
 trace::RowId makeDecidedRow(Process &process, Rows &rows);
 inline trace::RowId rowOf(Process &process, Rows &rows)
 {

@@ -41,14 +41,16 @@ void logDecision(const Site &site, policy::Verdict verdict, policy::Reason reaso
 	const op::Op &op = site.op;
 	const policy::Decision &decision = site.decision;
 	const char *const cause = op::name(policy::causeOf(op, reason));
+	const bool isKept = verdict == policy::Verdict::kept;
 	const char *const region = regionOf(site.context).name;
 	base::log(base::LogLevel::debug,
 	          "%s %c%c %ldx%ldx%ld b%d of %s from %s%s%s: %s in %s by %s, %s%s%s; model %.1f us, lowered %.1f us",
 	          entry::entryTable[op.entry].name, letter(op.transa), letter(op.transb), static_cast<long>(op.m),
 	          static_cast<long>(op.n), static_cast<long>(op.k), op.batch, op::name(op.a) ? op::name(op.a) : "?",
 	          callerName(op.caller), region ? " in " : "", region ? region : "", policy::name(verdict),
-	          op::name(decision.precision), policy::name(decision.strategy), policy::name(reason), cause ? ": " : "",
-	          cause ? cause : "", static_cast<double>(decision.estimate) / 1e3,
+	          op::name(isKept ? op.asked : decision.precision),
+	          policy::name(isKept ? policy::Strategy::fp32 : decision.strategy), policy::name(reason),
+	          cause ? ": " : "", cause ? cause : "", static_cast<double>(decision.estimate) / 1e3,
 	          static_cast<double>(decision.estimateLowered) / 1e3);
 }
 
@@ -81,7 +83,9 @@ Site &findSite(const op::Op &op, uint32_t context, const policy::Device &device)
 		buckets[hash % bucketCount].store(site, std::memory_order_release);
 	}
 	pthread_mutex_unlock(&mutex);
-	if (isNew)
+	if (isNew && decision.needsSaved())
+		logDecision(*site, policy::Verdict::kept, policy::Reason::not_profitable);
+	else if (isNew)
 		logDecision(*site, decision.verdict, decision.reason);
 	return *site;
 }

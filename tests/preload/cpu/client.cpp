@@ -6,6 +6,7 @@
 #include "blas.h"
 
 #include <array>
+#include <barrier>
 #include <cctype>
 #include <cmath>
 #include <cstdio>
@@ -16,6 +17,7 @@
 #include <random>
 #include <string>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -422,6 +424,39 @@ void turns()
 	product("thin_late", thin, second);
 }
 
+// On four threads, the thin one does not gain, although its weight is kept.
+void turnsOfKept()
+{
+	const Shape large = {.m = 512, .n = 512, .k = 512}, thin = {.m = 1536, .n = 48, .k = 192};
+	Operands first(large), second(thin);
+	reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads"))(
+	    4); // more than this machine may have
+	for (int i = 0; i < 10; i++) {
+		first.run(large);
+		for (int repeat = 0; repeat < 20; repeat++)
+			second.run(thin);
+	}
+}
+
+// Two threads begin at once, each with a large product before thin ones.
+void turnsOfThreads()
+{
+	const Shape large = {.m = 512, .n = 512, .k = 512}, thin = {.m = 1024, .n = 512, .k = 10};
+	std::vector<Operands> firsts(2, Operands(large)), seconds(2, Operands(thin));
+	std::barrier begin(2);
+	std::vector<std::thread> threads;
+	for (int i = 0; i < 2; i++)
+		threads.emplace_back([&, i] {
+			firsts[i].settle(), seconds[i].settle();
+			begin.arrive_and_wait();
+			firsts[i].run(large);
+			for (int repeat = 0; repeat < 20; repeat++)
+				seconds[i].run(thin);
+		});
+	for (std::thread &thread : threads)
+		thread.join();
+}
+
 // The library decides about results in its operands.
 void overlaps()
 {
@@ -697,10 +732,20 @@ int main(int argc, char **argv)
 	if (!cblasGemm || !gemm)
 		return std::fprintf(stderr, "%s\n", dlerror()), 3;
 #endif
-	constexpr std::pair<const char *, void (*)()> parts[] = {
-	    {"products", products}, {"zeros", zeros},     {"values", values},     {"repeats", repeats},
-	    {"similar", similar},   {"weights", weights}, {"overlaps", overlaps}, {"integers", integers},
-	    {"counted", counted},   {"batches", batches}, {"invalid", invalid},   {"turns", turns}};
+	constexpr std::pair<const char *, void (*)()> parts[] = {{"products", products},
+	                                                         {"zeros", zeros},
+	                                                         {"values", values},
+	                                                         {"repeats", repeats},
+	                                                         {"similar", similar},
+	                                                         {"weights", weights},
+	                                                         {"overlaps", overlaps},
+	                                                         {"integers", integers},
+	                                                         {"counted", counted},
+	                                                         {"batches", batches},
+	                                                         {"invalid", invalid},
+	                                                         {"turns", turns},
+	                                                         {"turns_of_threads", turnsOfThreads},
+	                                                         {"turns_of_kept", turnsOfKept}};
 	for (const auto &[name, part] : parts)
 		if (argc < 2 || std::strcmp(argv[1], name) == 0)
 			part();

@@ -144,13 +144,30 @@ class Products(unittest.TestCase):
                         self.assertRounded(name, case)
                     else:
                         self.assertLess(float(case["eta"]), EXACT, name)
-                calls = {(row["n"], row["k"], row["decision"], row["reason"]): row["calls"] for row in made.report["ops"]}
-                late = calls.pop((512, 10, "fallback", "not_profitable")) - 2
-                self.assertEqual(calls.pop((512, 10, "lowered", "white_list")), 32 - late)
-                self.assertTrue(4 < 32 - late < 20, late)  # the large product pays for so many
-                self.assertEqual(calls, {(512, 512, "lowered", "white_list"): 1, (10, 512, "fallback", "weight_not_kept"): 2,
-                                         (10, 512, "lowered", "white_list"): 1})
+                calls = {(row["n"], row["k"], row["decision"]): row["calls"] for row in made.report["ops"]}
+                paid = calls[512, 10, "lowered"]
+                self.assertTrue(4 < paid < 20, paid)  # the large product pays for so many
+                self.assertEqual((calls[512, 10, "kept"], calls[512, 512, "lowered"], calls[10, 512, "lowered"]), (34 - paid, 1, 1))
                 self.assertEqual(library.run("linked" if library.path else "looked", "turns", OPENBLAS_NUM_THREADS="2").out, made.out)
+                if not library.path:
+                    continue
+                made = library.run("linked", "turns_of_kept", OPENBLAS_NUM_THREADS="2")
+                calls = {(row["k"], row["decision"]): row["calls"] for row in made.report["ops"]}
+                self.assertLess(calls.get((192, "lowered"), 0), 100)
+
+    @lowers
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one CPU")
+    def test_threads_that_begin_at_once(self):
+        """Each decides as the only thread of a process does."""
+        for library in LIBRARIES:
+            if library.name != "openblas-pthread" or not library.file:
+                continue
+            counts = set()
+            for _ in range(12):
+                made = library.run("linked", "turns_of_threads", OPENBLAS_NUM_THREADS="2")
+                self.assertEqual((made.status, made.errors), (0, ""))
+                counts.add(tuple(sorted((row["k"], row["decision"], row["calls"]) for row in made.report["ops"])))
+            self.assertEqual([[row[:2] for row in rows] for rows in counts], [[(10, "kept"), (10, "lowered"), (512, "lowered")]])
 
     @lowers
     def test_weights(self):
