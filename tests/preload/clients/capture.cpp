@@ -519,7 +519,7 @@ void replaceByClone(Shared &shared, cudaGraph_t &graph)
 	CHECK(cudaGraphClone(&graph, original));
 	CHECK(cudaGraphDestroy(original));
 	for (int i = 0; i < 2; i++) {
-		std::this_thread::sleep_for(std::chrono::milliseconds(10)); // destructors run some time later
+		awaitDestructors();
 		warm(shared.main);
 	}
 }
@@ -625,38 +625,20 @@ void flat(Line &line)
 	Problem problem({.m = 256, .n = 256, .k = 256});
 	prepare(problem);
 	constexpr int settling = 100, cycles = 1000, products = 3;
-	// Memory of the graphs that are not yet released, below. That of all graphs would be hundreds of MB.
+	// The memory of a few graphs is allowed. That of all graphs would be hundreds of MB.
 	constexpr size_t slack = 64 << 20;
-	// The driver releases graphs some time after their destruction: on a busy machine, hundreds of graphs later.
-	constexpr int mostUnreleased = 8;
-	std::atomic<int> unreleased = 0;
-	const auto notice = [&](cudaGraph_t graph) {
-		cudaUserObject_t object = nullptr;
-		const auto count = [](void *pointer) { --*static_cast<std::atomic<int> *>(pointer); };
-		CHECK(cudaUserObjectCreate(&object, &unreleased, count, 1, cudaUserObjectNoDestructorSync));
-		CHECK(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove));
-		++unreleased;
-	};
-	const auto wait = [&](int most) {
-		while (unreleased > most)
-			std::this_thread::sleep_for(std::chrono::microseconds(100));
-	};
 	size_t before = 0;
 	for (int cycle = 0; cycle < cycles; cycle++) {
 		if (cycle == settling)
 			before = freeMemory();
-		wait(mostUnreleased);
-		const Graph graph(
-		    session.stream,
-		    [&] {
-			    for (int i = 0; i < products; i++)
-				    line.require(problem.call(session.handle) == 0, "a captured call failed");
-		    },
-		    cudaStreamCaptureModeGlobal, notice);
+		const Graph graph(session.stream, [&] {
+			for (int i = 0; i < products; i++)
+				line.require(problem.call(session.handle) == 0, "a captured call failed");
+		});
 		if (cycle % 50 == 0)
 			graph.replay(session.stream);
+		awaitDestructors(); // those for the graphs before this one
 	}
-	wait(0);
 	const size_t after = freeMemory();
 	problem.describe(line);
 	line.put("captured", cycles * products).put("lost", static_cast<long long>(before) - static_cast<long long>(after));

@@ -1,7 +1,9 @@
 #include "harness.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
@@ -9,6 +11,7 @@
 #include <mutex>
 #include <sstream>
 #include <sys/mman.h>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -259,6 +262,17 @@ void Matrix::fill(const std::function<double()> &value)
 }
 
 // ---- the application's state
+
+void awaitDestructors()
+{
+	std::atomic<bool> isCalled{false};
+	cudaUserObject_t last = nullptr; // destructors run in turn
+	const auto destroy = [](void *pointer) { *static_cast<std::atomic<bool> *>(pointer) = true; };
+	CHECK(cudaUserObjectCreate(&last, &isCalled, destroy, 1, cudaUserObjectNoDestructorSync));
+	CHECK(cudaUserObjectRelease(last, 1));
+	while (!isCalled)
+		std::this_thread::sleep_for(std::chrono::microseconds(100));
+}
 
 Session::Session()
 {

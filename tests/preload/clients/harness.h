@@ -129,6 +129,10 @@ struct Matrix {
 
 // ---- the application's state
 
+// Waits until the driver has called the destructors for the graphs that were destroyed before. It calls them some time
+// later, on a busy machine after hundreds of graphs.
+void awaitDestructors();
+
 // Own handles and an own stream that does not wait for the legacy one.
 struct Session {
 	Session();

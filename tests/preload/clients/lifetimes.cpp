@@ -86,7 +86,7 @@ struct Scene {
 	{
 		Problem &problem = *same[which];
 		prepare(problem);
-		std::this_thread::sleep_for(std::chrono::milliseconds(2)); // destructors run some time later
+		awaitDestructors();
 		Problem filler({.m = 91, .k = 200});
 		filler.upload();
 		CHECK(cudaDeviceSynchronize());

@@ -672,9 +672,9 @@ void replayed(int number, Line &line)
 				product.judge();
 		}
 		weight.change([](Content &content) { scaleBy(content, 0x1p-20f); }, true, session.stream);
-		products[0].runAndJudge(session);                          // its copy has missed the changes of the replays
-		std::this_thread::sleep_for(std::chrono::milliseconds(2)); // destructors run some time later
-		filler.runAndJudge(session);                               // may use the memory of the destroyed graph
+		products[0].runAndJudge(session); // its copy has missed the changes of the replays
+		awaitDestructors();
+		filler.runAndJudge(session); // may use the memory of the destroyed graph
 	}
 	products[0].describe(line);
 	weight.history.put(line);
@@ -775,7 +775,7 @@ void updatedGraph(int number, Line &line)
 		Product &now = *captured[turn];
 		if (turn)
 			line.require(graph.update(session.stream, [&] { now.enqueue(session); }), "the graph was not updated");
-		std::this_thread::sleep_for(std::chrono::milliseconds(2)); // destructors run some time later
+		awaitDestructors();
 		filler.runAndJudge(other);
 		for (int replay = 0; replay < 3; replay++) {
 			if (turn == 4 && replay == 1)
@@ -1315,6 +1315,7 @@ void sharedInTurn(int number, Line &line)
 	};
 	Graph graph(session.stream, [&] { enqueue(0); });
 	for (int turn = 0; turn < 4; turn++) {
+		awaitDestructors(); // a capture without their memory could have other nodes
 		if (turn)
 			line.require(graph.update(session.stream, [&] { enqueue(turn); }), "the graph was not updated");
 		graph.replay(session.stream);
