@@ -21,8 +21,8 @@ double multiplications(const op::Op &op)
 }
 
 // From so many multiplications on, OpenBLAS uses several threads (interface/gemm.c). If they still wait actively after
-// an earlier product, thin products of 10 us are up to twice as fast on two threads, others 1.1 to 1.5 times. A gain of
-// a quarter leaves the thin ones unchanged (tests/bench/cpu/shapes.py).
+// an earlier product, products of 8 to 25 us are up to twice as fast on two threads, in the median 1.6 times. The gain
+// of a quarter leaves thin ones unchanged that are slower in bfloat16 (tests/bench/cpu/shapes.py).
 constexpr double leastShared = 1 << 19;
 
 // ns per element if `bytes` are read again and again.

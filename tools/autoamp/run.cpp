@@ -143,7 +143,7 @@ void preload(Environment &environment, const std::vector<std::string> &libraries
 
 // After each of its calls, the threads of an OpenBLAS wait actively for 2^26 clock cycles, on the CPUs on which autoamp
 // then multiplies (docs/bench/cpu.md). A shorter wait changes no result. Calls that follow each other faster than 2^22
-// cycles, 1 to 2 ms, still find the threads awake. Waking them takes up to 30 us, at most 2 % of the time between
+// cycles, 1 to 2 ms, still find the threads awake. Waking them takes up to 30 us, at most 3 % of the time between
 // others.
 void shortenWaits(Environment &environment)
 {

@@ -137,7 +137,8 @@ class Products(unittest.TestCase):
             if library.name not in ("openblas-pthread", "numpy") or not library.file:
                 continue
             with self.subTest(library.name):
-                made = library.run("linked" if library.path else "looked", "turns", OPENBLAS_NUM_THREADS="2")
+                turns = ("linked" if library.path else "looked", "turns")
+                made = library.run(*turns, OPENBLAS_NUM_THREADS="2")
                 self.assertEqual((made.status, made.errors), (0, ""))
                 for name, case in made.cases.items():
                     if name.endswith("_after"):
@@ -148,7 +149,7 @@ class Products(unittest.TestCase):
                 paid = calls[512, 10, "lowered"]
                 self.assertTrue(4 < paid < 20, paid)  # the large product pays for so many
                 self.assertEqual((calls[512, 10, "kept"], calls[512, 512, "lowered"], calls[10, 512, "lowered"]), (34 - paid, 1, 1))
-                self.assertEqual(library.run("linked" if library.path else "looked", "turns", OPENBLAS_NUM_THREADS="2").out, made.out)
+                self.assertEqual(library.run(*turns, OPENBLAS_NUM_THREADS="2").out, made.out)
                 if not library.path:
                     continue
                 made = library.run("linked", "turns_of_kept", OPENBLAS_NUM_THREADS="2")
