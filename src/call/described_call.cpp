@@ -26,13 +26,14 @@ Site &newSite(const CallInfo &info, op::Op op, int ordinal, DescribedCall &descr
 	if (op.library == op::Library::blas) {
 		{
 			const ForkHold hold; // at the first call of a library
-			// The decision depends on the threads of the library.
+			// The decision depends on the threads of the library, and on its kernels.
 			cpu::recordLibrary(info.interception.original, autoamp_front_loading() != front::Loading::self);
 		}
 		const cpu::Threads threads = cpu::threadsOf(info.interception.original, nullptr);
 		cpu = info.process.cpu;
 		cpu.threads = threads.most, cpu.usesThreads = threads.pool != cpu::Pool::otherOpenMp;
 		cpu.perThread = cpu::leastPerThread(threads.pool), cpu.hasTwoPools = threads.pool == cpu::Pool::own;
+		cpu.librarySpeed = policy::librarySpeed(cpu, cpu::aboutLibrary(info.interception.original));
 		device = deviceOf(cpu);
 	} else if (ordinal == unknownDevice || !deviceAt(info.process, ordinal, device)) {
 		op.device = unknownDevice;

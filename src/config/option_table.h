@@ -70,7 +70,9 @@ enum class ValueType : uint8_t {
 	X(hookDlsym, "AUTOAMP_HOOK_DLSYM", choice, "0 1 got", "1",                                                         \
 	  "Intercept functions looked up with dlsym (1), also in RTLD_DEEPBIND plug-ins (got)")                            \
 	X(gpuModel, "AUTOAMP_GPU_MODEL", choice, "auto a100 h100 h200 b200 rtx4090 h100pcie rtx5090 pro6000", "auto",      \
-	  "GPU constants for the cost model (auto: detected, or h100 without a device)")
+	  "GPU constants for the cost model (auto: detected, or h100 without a device)")                                   \
+	X(cpuModel, "AUTOAMP_CPU_MODEL", choice, "auto zen4 zen5 xeon", "auto",                                            \
+	  "CPU constants for the cost model (auto: calibrated or detected; xeon: Intel without AMX)")
 
 enum class Option : uint8_t {
 #define X(id, variable, type, values, fallback, help) id,

@@ -24,6 +24,8 @@ enum class TraceLevel : uint8_t { off, summary, ops, kernels };
 enum class LogLevel : uint8_t { off, error, warn, info, debug };
 enum class GpuModel : uint8_t { automatic, a100, h100, h200, b200, rtx4090, h100pcie, rtx5090, pro6000 };
 
+enum class CpuModel : uint8_t { automatic, zen4, zen5, xeon };
+
 enum class Origin : uint8_t { fallback, file, environment };
 
 // A variable of the vendor's libraries. At 0, they use no TF32, and neither does autoamp.
@@ -54,6 +56,7 @@ struct Options {
 	LogLevel log = LogLevel::warn;
 	int hookDlsym = 1; // index of the value; 2 is `got`. Used by the front
 	GpuModel gpuModel = GpuModel::automatic;
+	CpuModel cpuModel = CpuModel::automatic;
 	bool tf32Allowed = true;                                              // false: tf32Override is 0
 	bool emulatesSingle = false;                                          // CUBLAS_EMULATE_SINGLE_PRECISION=1
 	std::shared_ptr<const Rules> rules = std::make_shared<const Rules>(); // shared by all regions: one list per process

@@ -214,6 +214,7 @@ void fillFields(Options &options, const Numbers &numbers)
 	set(options.log, Option::log);
 	set(options.hookDlsym, Option::hookDlsym);
 	set(options.gpuModel, Option::gpuModel);
+	set(options.cpuModel, Option::cpuModel);
 }
 
 // The XDG specification requires that relative paths are ignored. Default paths depend on other variables.

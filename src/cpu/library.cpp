@@ -17,6 +17,7 @@ struct Library {
 	std::atomic<const link_map *> map{nullptr}; // pinned by the front: the address identifies it
 	LibraryThreads threads;
 	bool usesGomp = false;
+	const char *about = "";
 	std::atomic<uint32_t> state{unknown};
 };
 constexpr unsigned libraryLimit = 32; // of later ones, products use one thread
@@ -42,6 +43,14 @@ Library *find(const link_map *map, bool isAdded)
 	return nullptr;
 }
 
+// Null if it is not recorded, or not yet.
+const Library *recorded(const void *original)
+{
+	const link_map *const map = mapOf(original);
+	const Library *const library = map ? find(map, false) : nullptr;
+	return library && library->state.load(std::memory_order_acquire) == complete ? library : nullptr;
+}
+
 } // namespace
 
 void recordLibrary(const void *original, bool mayWait)
@@ -63,6 +72,7 @@ void recordLibrary(const void *original, bool mayWait)
 		const link_map *const openMp =
 		    library->threads.count ? mapOf(reinterpret_cast<const void *>(library->threads.count)) : nullptr;
 		library->usesGomp = openMp && std::strstr(openMp->l_name, "libgomp");
+		library->about = openBlasText(handle);
 		dlclose(handle);
 	}
 	dlerror(); // clears the error, which must not reach the application
@@ -72,15 +82,20 @@ void recordLibrary(const void *original, bool mayWait)
 
 Threads threadsOf(const void *original, const Dnnl *engine)
 {
-	const link_map *const map = mapOf(original);
-	const Library *const library = map ? find(map, false) : nullptr;
-	if (!library || library->state.load(std::memory_order_acquire) != complete)
+	const Library *const library = recorded(original);
+	if (!library)
 		return {1, Pool::none};
 	Threads threads = library->threads.now();
 	const bool isShared = engine ? library->threads.count == engine->openMp.maxThreads : library->usesGomp;
 	if (threads.pool == Pool::otherOpenMp && isShared)
 		threads.pool = Pool::sharedOpenMp;
 	return threads;
+}
+
+const char *aboutLibrary(const void *original)
+{
+	const Library *const library = recorded(original);
+	return library ? library->about : "";
 }
 
 } // namespace autoamp::cpu

@@ -16,14 +16,15 @@ Query *find(void *library, const char *name)
 }
 
 // The wheels of NumPy and SciPy rename the functions of OpenBLAS.
-Query *findOpenBlas(void *library, const char *name)
+template <class Function = Query>
+Function *findOpenBlas(void *library, const char *name)
 {
 	for (const char *prefix : {"", "scipy_"})
 		for (const char *suffix : {"", "64_"}) {
 			char full[64];
 			std::snprintf(full, sizeof full, "%s%s%s", prefix, name, suffix);
-			if (Query *const found = find(library, full))
-				return found;
+			if (void *const found = dlsym(library, full))
+				return reinterpret_cast<Function *>(found);
 		}
 	return nullptr;
 }
@@ -59,6 +60,13 @@ LibraryThreads read(const Dnnl &dnnl, void *library)
 }
 
 } // namespace
+
+const char *openBlasText(void *library)
+{
+	const auto about = findOpenBlas<const char *()>(library, "openblas_get_config");
+	dlerror(); // clears the error, which must not reach the application
+	return about ? about() : "";
+}
 
 Threads LibraryThreads::now() const
 {

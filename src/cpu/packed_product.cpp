@@ -49,10 +49,55 @@ constexpr int tileRows(int vectors)
 	return vectors == 1 ? 12 : 6;
 }
 
+// Adds the products of a pair of each row, rows[i * stride] and its neighbour, to the sums of the row. The pairs of the
+// weight are one vector after the other.
+template <int vectors, int count>
+AUTOAMP_AVX512 void addPairs(const uint16_t *rows, int64_t stride, const uint16_t *pairs, __m512 (&sum)[count][vectors])
+{
+	__m512bh weight[vectors];
+#pragma GCC unroll 12
+	for (int j = 0; j < vectors; ++j)
+		weight[j] = reinterpret_cast<__m512bh>(_mm512_load_si512(pairs + j * 32));
+#pragma GCC unroll 12
+	for (int i = 0; i < count; ++i) {
+		int32_t both;
+		__builtin_memcpy(&both, rows + i * stride, 4);
+		const auto row = reinterpret_cast<__m512bh>(_mm512_set1_epi32(both));
+#pragma GCC unroll 12
+		for (int j = 0; j < vectors; ++j)
+			sum[i][j] = _mm512_dpbf16_ps(sum[i][j], row, weight[j]);
+	}
+}
+
+// The same in fp32. Like VDPBF16PS, adds the second product of a pair first, rounds after each of the two, and is
+// independent of the floating-point environment. So the sums have the same bits, except for denormal ones.
+template <int vectors, int count>
+AUTOAMP_AVX512 void addPairs(const float *rows, int64_t stride, const uint16_t *pairs, __m512 (&sum)[count][vectors])
+{
+#pragma GCC unroll 2
+	for (int element = 1; element >= 0; --element) {
+		__m512 weight[vectors];
+#pragma GCC unroll 12
+		for (int j = 0; j < vectors; ++j) {
+			const __m512i both = _mm512_load_si512(pairs + j * 32);
+			weight[j] = _mm512_castsi512_ps(element ? _mm512_and_si512(both, _mm512_set1_epi32(-0x10000))
+			                                        : _mm512_slli_epi32(both, 16));
+		}
+#pragma GCC unroll 12
+		for (int i = 0; i < count; ++i) {
+			const __m512 row = _mm512_set1_ps(rows[i * stride + element]);
+#pragma GCC unroll 12
+			for (int j = 0; j < vectors; ++j)
+				sum[i][j] =
+				    _mm512_fmadd_round_ps(row, weight[j], sum[i][j], _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+		}
+	}
+}
+
 // Adds the products of `pairs` pairs to `count` rows of sums, which are panelWidth apart and have `vectors` vectors.
 // With a target, the sums go there.
-template <int vectors, int count>
-AUTOAMP_AVX512 void addTile(const uint16_t *rows, int64_t stride, const uint16_t *panel, int64_t pairs, bool isFirst,
+template <int vectors, int count, class Element>
+AUTOAMP_AVX512 void addTile(const Element *rows, int64_t stride, const uint16_t *panel, int64_t pairs, bool isFirst,
                             float *sums, const Target *target)
 {
 	__m512 sum[count][vectors];
@@ -62,22 +107,10 @@ AUTOAMP_AVX512 void addTile(const uint16_t *rows, int64_t stride, const uint16_t
 		for (int j = 0; j < vectors; ++j)
 			sum[i][j] = isFirst ? _mm512_setzero_ps() : _mm512_load_ps(sums + i * panelWidth + j * 16);
 	for (int64_t pair = 0; pair < pairs; ++pair, panel += pairElements, rows += 2) {
-		__m512bh weight[vectors];
 #pragma GCC unroll 12
 		for (int j = 0; j < vectors; ++j)
 			_mm_prefetch(panel + 16 * pairElements + j * 32, _MM_HINT_T0);
-#pragma GCC unroll 12
-		for (int j = 0; j < vectors; ++j)
-			weight[j] = reinterpret_cast<__m512bh>(_mm512_load_si512(panel + j * 32));
-#pragma GCC unroll 12
-		for (int i = 0; i < count; ++i) {
-			int32_t both;
-			__builtin_memcpy(&both, rows + i * stride, 4);
-			const auto row = reinterpret_cast<__m512bh>(_mm512_set1_epi32(both));
-#pragma GCC unroll 12
-			for (int j = 0; j < vectors; ++j)
-				sum[i][j] = _mm512_dpbf16_ps(sum[i][j], row, weight[j]);
-		}
+		addPairs(rows, stride, panel, sum);
 	}
 	if (!target) {
 #pragma GCC unroll 12
@@ -128,16 +161,20 @@ AUTOAMP_AVX512 void storeTransposed(const float *sums, int64_t count, int64_t ou
 			__builtin_prefetch(result.C + row * result.ldc + outer + i, 1);
 }
 
-using Tile = void(const uint16_t *, int64_t, const uint16_t *, int64_t, bool, float *, const Target *);
-using Tiles = std::array<Tile *, tileRows(1)>; // for each number of rows
-template <int vectors, size_t... counts>
-constexpr Tiles tilesOf(std::index_sequence<counts...>)
+template <class Element>
+using Tile = void(const Element *, int64_t, const uint16_t *, int64_t, bool, float *, const Target *);
+template <class Element>
+using Tiles = std::array<Tile<Element> *, tileRows(1)>; // for each number of rows
+template <class Element, int vectors, size_t... counts>
+constexpr Tiles<Element> tilesOf(std::index_sequence<counts...>)
 {
-	return {addTile<vectors, counts + 1>...};
+	return {addTile<vectors, counts + 1, Element>...};
 }
-template <int vectors>
-constexpr Tiles tilesWith = tilesOf<vectors>(std::make_index_sequence<tileRows(vectors)>());
-constexpr Tiles tiles[mostVectors] = {tilesWith<1>, tilesWith<2>, tilesWith<3>, tilesWith<4>};
+template <class Element, int vectors>
+constexpr Tiles<Element> tilesWith = tilesOf<Element, vectors>(std::make_index_sequence<tileRows(vectors)>());
+template <class Element>
+constexpr Tiles<Element> tiles[mostVectors] = {tilesWith<Element, 1>, tilesWith<Element, 2>, tilesWith<Element, 3>,
+                                               tilesWith<Element, 4>};
 
 // Products that are added one after the other; the sums of these chains are then added. The error of a sum in fp32
 // grows with its length.
@@ -156,6 +193,7 @@ struct Panel {
 	int64_t outer, width; // outer indices of the weight
 	const Result &result;
 	float *sums, *totals; // those of the chain and those of all chains; no totals if there is one chain
+	float *rows;          // for the rows of a tile in fp32, or null: they are multiplied in bfloat16
 };
 
 // Inner indices of a part of a panel.
@@ -168,11 +206,24 @@ struct Part {
 	bool endsChain() const { return end % chainInner == 0 || isLast(); }
 };
 
+// Elements from a row of a tile in fp32 to the next one, which begins in another set of the first-level cache.
+constexpr int64_t wideStride = chainInner + 16;
+
+// Converts `count` rows of `elements` elements. Those up to the next multiple of 16 are read and written as well.
+AUTOAMP_AVX512 void widen(const uint16_t *rows, int64_t stride, int64_t count, int64_t elements, float *target)
+{
+	for (int64_t i = 0; i < count; ++i)
+		for (int64_t j = 0; j < elements; j += 16) {
+			const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(rows + i * stride + j));
+			_mm512_store_si512(target + i * wideStride + j, _mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+		}
+}
+
 // All rows with a part of one panel. After the last part, the sums are stored.
 AUTOAMP_AVX512 void addPanel(const uint16_t *rows, int64_t stride, int64_t count, const uint16_t *panel,
                              const Part &part, const Panel &of)
 {
-	const auto &[outer, width, result, sums, totals] = of;
+	const auto &[outer, width, result, sums, totals, wideRows] = of;
 	const auto vectors = static_cast<int>((width + 15) / 16);
 	const int64_t tileCount = (count + tileRows(vectors) - 1) / tileRows(vectors);
 	const auto beginOf = [&](int64_t tile) { return count * std::min(tile, tileCount) / tileCount; }; // of similar size
@@ -187,8 +238,17 @@ AUTOAMP_AVX512 void addPanel(const uint16_t *rows, int64_t stride, int64_t count
 			prefetch(result, beginOf(tile + ahead), beginOf(tile + ahead + 1), outer);
 		target.C = result.C + begin * result.ldc + outer;
 		target.totals = totals ? totals + first : nullptr;
-		tiles[vectors - 1][end - begin - 1](rows + begin * stride + part.begin, stride, panel, part.pairs(),
-		                                    part.beginsChain(), sums + first, isStored ? &target : nullptr);
+		const auto add = [&, to = sums + first]<class Element>(const Element *from, int64_t rowStride) {
+			tiles<Element>[vectors - 1][end - begin - 1](from, rowStride, panel, part.pairs(), part.beginsChain(), to,
+			                                             isStored ? &target : nullptr);
+		};
+		const uint16_t *const halfRows = rows + begin * stride + part.begin;
+		if (wideRows) {
+			widen(halfRows, stride, end - begin, 2 * part.pairs(), wideRows);
+			add(wideRows, wideStride);
+		} else {
+			add(halfRows, stride);
+		}
 		if (totals && !isStored && part.endsChain())
 			addChain(sums + first, (end - begin) * panelWidth, part.begin < chainInner, totals + first);
 	}
@@ -206,6 +266,7 @@ Block blockOf(const Operand &weight)
 	return weight.isInnerContiguous ? Block{panelWidth, 1024} : Block{512, 128};
 }
 constexpr int64_t blockBytes = 8 * (panelWidth * 128 + 32) * 2;
+constexpr int64_t wideBytes = tileRows(1) * wideStride * 4;
 constexpr int64_t packedInner = 256; // this part of a packed panel stays in the first-level cache for all rows
 
 // Elements of the sums of a panel.
@@ -216,18 +277,19 @@ int64_t elementsOf(int64_t count, int64_t inner)
 
 } // namespace
 
-int64_t bytesForThread(int64_t count, const Operand &weight, bool isPacked)
+int64_t bytesForThread(int64_t count, const Operand &weight, bool isPacked, bool usesFma)
 {
 	const int64_t bytes = elementsOf(count, weight.inner()) * 4;
-	return isPacked ? bytes : blockBytes + blockOf(weight).outer / panelWidth * bytes;
+	return (usesFma ? wideBytes : 0) + (isPacked ? bytes : blockBytes + blockOf(weight).outer / panelWidth * bytes);
 }
 
 void multiply(const PackedProduct &product, const Result &result, int64_t begin, int64_t end, void *memory)
 {
-	const auto &[rows, count, weight, packed] = product;
+	const auto &[rows, count, weight, packed, usesFma] = product;
 	const int64_t inner = weight.inner(), stride = rowStride(inner), packedStride = panelStride(weight.pairs());
-	auto *const buffer = static_cast<uint16_t *>(memory);
-	auto *const sums = reinterpret_cast<float *>(packed ? memory : buffer + blockBytes / 2);
+	auto *const wideRows = usesFma ? static_cast<float *>(memory) : nullptr;
+	auto *const buffer = static_cast<uint16_t *>(memory) + (usesFma ? wideBytes / 2 : 0);
+	auto *const sums = reinterpret_cast<float *>(packed ? buffer : buffer + blockBytes / 2);
 	const Block block =
 	    packed ? Block{panelWidth, count <= tileRows(mostVectors) ? chainInner : packedInner} : blockOf(weight);
 	for (int64_t outer = begin; outer < end; outer += block.outer) {
@@ -245,7 +307,7 @@ void multiply(const PackedProduct &product, const Result &result, int64_t begin,
 				                : buffer + panel * partStride,
 				         part,
 				         {first, std::min(panelWidth, outerEnd - first), result, mine,
-				          inner > chainInner ? mine + count * panelWidth : nullptr});
+				          inner > chainInner ? mine + count * panelWidth : nullptr, wideRows});
 			}
 		}
 	}

@@ -24,10 +24,11 @@ struct PackedProduct {
 	int64_t count;
 	const Operand &weight;
 	const uint16_t *packed;
+	bool usesFma; // multiplies by FMA instructions: the bits are the same, except for sums that were denormal
 };
 
 // Bytes of memory that each thread needs for so many rows.
-int64_t bytesForThread(int64_t count, const Operand &weight, bool isPacked);
+int64_t bytesForThread(int64_t count, const Operand &weight, bool isPacked, bool usesFma);
 
 // Computes the outer indices [begin, end) of the weight. `begin` is a multiple of panelWidth, and so is `end`, except
 // for the last one.

@@ -8,6 +8,24 @@ namespace autoamp::cpu {
 
 namespace {
 
+// A value that is determined once, because a CPUID instruction takes many microseconds in a virtual machine.
+class Known
+{
+public:
+	template <class Determine>
+	uint8_t value(Determine determine)
+	{
+		uint8_t value = value_.load(std::memory_order_relaxed);
+		if (value == unknown)
+			value_.store(value = determine(), std::memory_order_relaxed); // racing threads store the same value
+		return value;
+	}
+
+private:
+	static constexpr uint8_t unknown = 255;
+	std::atomic<uint8_t> value_{unknown};
+};
+
 Registers readRegisters()
 {
 	Registers registers;
@@ -38,6 +56,12 @@ constexpr uint32_t bitsOf(uint32_t word, unsigned first, unsigned count)
 	return word >> first & ((1u << count) - 1);
 }
 
+unsigned modelNumber()
+{
+	const uint32_t signature = signatureOf();
+	return bitsOf(signature, 4, 4) | bitsOf(signature, 16, 4) << 4;
+}
+
 } // namespace
 
 Bf16Unit bf16UnitOf(const Registers &registers)
@@ -54,14 +78,19 @@ Bf16Unit bf16UnitOf(const Registers &registers)
 
 Bf16Unit bf16Unit()
 {
-	constexpr uint8_t unknown = 255;
-	static constinit std::atomic<uint8_t> known{unknown}; // racing threads store the same value
-	uint8_t unit = known.load(std::memory_order_relaxed);
-	if (unit == unknown) {
-		unit = static_cast<uint8_t>(bf16UnitOf(readRegisters()));
-		known.store(unit, std::memory_order_relaxed);
-	}
-	return static_cast<Bf16Unit>(unit);
+	static constinit Known known;
+	return static_cast<Bf16Unit>(known.value([] { return static_cast<uint8_t>(bf16UnitOf(readRegisters())); }));
+}
+
+bool hasSlowDot()
+{
+	static constinit Known known;
+	return known.value([]() -> uint8_t {
+		constexpr unsigned cooperLake = 85;
+		uint32_t eax, ebx, ecx, edx;
+		__cpuid(0, eax, ebx, ecx, edx);
+		return ebx == signature_INTEL_ebx && !(family() == 6 && modelNumber() == cooperLake);
+	});
 }
 
 unsigned family()
@@ -78,9 +107,8 @@ std::string model()
 			__cpuid(0x80000002 + i, words[4 * i], words[4 * i + 1], words[4 * i + 2], words[4 * i + 3]);
 	char brand[sizeof words + 1] = {};
 	std::memcpy(brand, words, sizeof words);
-	const uint32_t signature = signatureOf(), number = bitsOf(signature, 4, 4) | bitsOf(signature, 16, 4) << 4;
-	return std::string(brand) + " " + std::to_string(family()) + "." + std::to_string(number) + "." +
-	       std::to_string(bitsOf(signature, 0, 4));
+	return std::string(brand) + " " + std::to_string(family()) + "." + std::to_string(modelNumber()) + "." +
+	       std::to_string(bitsOf(signatureOf(), 0, 4));
 }
 
 } // namespace autoamp::cpu

@@ -24,6 +24,10 @@ Bf16Unit bf16UnitOf(const Registers &registers);
 // The unit of this CPU, determined once.
 Bf16Unit bf16Unit();
 
+// True if FMA instructions multiply bfloat16 operands faster, converted back to fp32, than VDPBF16PS: on Intel's CPUs
+// since Sapphire Rapids. There, one instruction with 32 products takes two cycles, in which four FMAs compute 64.
+bool hasSlowDot();
+
 unsigned family(); // of CPUID
 
 // Identifies CPUs of the same speed per cycle: its name, and family, model and stepping, because virtual machines give

@@ -66,14 +66,14 @@ WeightReason reasonAgainstKeeping(const Product &product, Bf16Unit unit)
 
 // The choice depends on the sizes only, because the orders of sums differ. oneDNN packs the converted operands once
 // more, into memory that it allocates at each call: with large ones, the program's heap shrinks and grows. Small ones
-// are as fast in both.
-bool needsOneDnn(const Product &product, Bf16Unit unit)
+// are as fast in both, or, where VDPBF16PS is slow, faster in our own kernel.
+bool needsOneDnn(const Product &product, Bf16Unit unit, bool usesFma)
 {
-	return unit == Bf16Unit::amx || std::max(product.m, product.n) < 256;
+	return unit == Bf16Unit::amx || std::max(product.m, product.n) < (usesFma ? 128 : 256);
 }
 
 Reason multiplyFewRows(const Product &product, const Matrix &a, const Matrix &b, Team &team, size_t budget,
-                       const Keeping &keeping, WeightUse &use)
+                       const Keeping &keeping, WeightUse &use, bool usesFma)
 {
 	const bool isWeightA = product.m >= product.n;
 	const Operand operandA{a, product.transA}, operandB{b, !product.transB};
@@ -83,8 +83,8 @@ Reason multiplyFewRows(const Product &product, const Matrix &a, const Matrix &b,
 		return Reason::notKept;
 
 	const int64_t bytesRows = cacheLines(rows.outer() * rowStride(rows.inner()) * 2);
-	PackedProduct few{nullptr, rows.outer(), weight, kept.packed()};
-	const int64_t bytesThread = bytesForThread(few.count, weight, few.packed);
+	PackedProduct few{nullptr, rows.outer(), weight, kept.packed(), usesFma};
+	const int64_t bytesThread = bytesForThread(few.count, weight, few.packed, usesFma);
 	Reason reason;
 	auto *const memory = static_cast<char *>(
 	    scratch(static_cast<size_t>(bytesRows + bytesThread * static_cast<int64_t>(team.mostParts())), budget, reason));
@@ -105,7 +105,7 @@ Reason multiplyFewRows(const Product &product, const Matrix &a, const Matrix &b,
 
 // Both operands are packed at each call. A weight that leaves the caches before it is used is packed in parts, if each
 // part is used once.
-Reason multiplyPacked(const Product &product, const Matrix &a, const Matrix &b, Team &team, size_t budget)
+Reason multiplyPacked(const Product &product, const Matrix &a, const Matrix &b, Team &team, size_t budget, bool usesFma)
 {
 	constexpr int64_t mostRows = 768; // with their sums, they stay in the second-level cache
 	const Operand weight{a, product.transA}, rows{b, !product.transB};
@@ -114,7 +114,7 @@ Reason multiplyPacked(const Product &product, const Matrix &a, const Matrix &b, 
 	const bool isWhole = count > mostRows || weight.outer() * inner <= 1 << 20;
 	const int64_t bytesRows = cacheLines(count * rowSize * 2),
 	              bytesWeight = isWhole ? cacheLines(panels * panelSize * 2) : 0,
-	              bytesThread = bytesForThread(std::min(count, mostRows), weight, isWhole);
+	              bytesThread = bytesForThread(std::min(count, mostRows), weight, isWhole, usesFma);
 	Reason reason;
 	auto *const memory = static_cast<char *>(
 	    scratch(static_cast<size_t>(bytesRows + bytesWeight + bytesThread * static_cast<int64_t>(team.mostParts())),
@@ -137,7 +137,7 @@ Reason multiplyPacked(const Product &product, const Matrix &a, const Matrix &b, 
 		const bool isByRows = packed && panels < parts && count >= 12 * parts; // too few panels for all threads
 		const int64_t begin = isByRows ? count * part / parts : 0, end = isByRows ? count * (part + 1) / parts : count;
 		for (int64_t row = begin; row < end; row += mostRows)
-			multiply({packedRows + row * rowSize, std::min(mostRows, end - row), weight, packed},
+			multiply({packedRows + row * rowSize, std::min(mostRows, end - row), weight, packed, usesFma},
 			         {product.C + row * product.ldc, product.ldc, false, product.alpha, product.beta},
 			         isByRows ? 0 : beginOf(part, parts), isByRows ? weight.outer() : beginOf(part + 1, parts),
 			         memory + bytesRows + bytesWeight + bytesThread * part);
@@ -204,13 +204,13 @@ Reason multiply(const Product &product, Threads threads, size_t budget, const Ke
 	const Bf16Unit unit = inDnnl == Bf16Unit::none ? Bf16Unit::avx512 : inDnnl;
 	use.reason = reasonAgainstKeeping(product, unit);
 	if (use.reason == WeightReason::none)
-		return multiplyFewRows(product, a, b, team, budget, keeping, use);
+		return multiplyFewRows(product, a, b, team, budget, keeping, use, on.usesFma);
 	if (keeping.mode == WeightMode::off)
 		use.reason = WeightReason::weightsOff;
 	if (keeping.onlyIfKept)
 		return Reason::notKept;
-	if (!needsOneDnn(product, unit))
-		return multiplyPacked(product, a, b, team, budget);
+	if (!needsOneDnn(product, unit, on.usesFma))
+		return multiplyPacked(product, a, b, team, budget, on.usesFma);
 	if (on.dnnl.reason != Reason::none)
 		return on.dnnl.reason;
 	if (inDnnl == Bf16Unit::none)

@@ -36,6 +36,7 @@ struct Engine {
 	Bf16Unit unit;
 	const Dnnl &dnnl;
 	Bf16Unit (*unitInDnnl)(const Dnnl &) = unitOf;
+	bool usesFma = hasSlowDot(); // in our own kernel
 };
 // That of the process.
 Engine engine();

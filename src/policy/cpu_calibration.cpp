@@ -11,7 +11,7 @@ namespace autoamp::policy {
 
 namespace {
 
-constexpr std::string_view header = "version=2\nmodel=", blasKey = "blas=", checkKey = "check=";
+constexpr std::string_view header = "version=3\nmodel=", blasKey = "blas=", checkKey = "check=";
 
 // Calls visit(key, constant) for each constant, in the order of the file.
 template <class AnyCpu, class Visit>
@@ -29,6 +29,8 @@ void eachConstant(AnyCpu &cpu, Visit visit)
 		visit(path + ".far", cpu.rates[i].far);
 	}
 	visit("kept.least", cpu.keptLeast);
+	visit("speed.avx2", cpu.avx2Speed);
+	visit("speed.older", cpu.olderSpeed);
 }
 
 std::string checkOf(std::string_view text)

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <string>
 
 namespace autoamp::policy {
 
@@ -37,7 +39,8 @@ double workOf(const Cpu &cpu, const op::Op &op, CpuPath path)
 	const CpuRate &rate = cpu.rates[static_cast<size_t>(path)];
 	const CpuRate &conversion = cpu.rates[static_cast<size_t>(CpuPath::converted)];
 	const auto m = static_cast<double>(op.m), n = static_cast<double>(op.n), k = static_cast<double>(op.k);
-	const double arithmetic = 2 * m * n * k / rate.flops, elements = m * k + k * n + m * n;
+	const double speed = path == CpuPath::single ? cpu.librarySpeed : 1;
+	const double arithmetic = 2 * m * n * k / (rate.flops * speed), elements = m * k + k * n + m * n;
 	if (path != CpuPath::kept)
 		return arithmetic + elements * perElement(cpu, rate, 4 * elements);
 	const double weight = weightOf(op), others = elements - weight;
@@ -56,18 +59,46 @@ unsigned threadsFor(const Cpu &cpu, const op::Op &op, CpuPath path, double work)
 
 } // namespace
 
-Cpu builtInCpu(unsigned family)
+Cpu builtInCpu(CpuModel model)
 {
-	constexpr unsigned zen5 = 26;
 	Cpu cpu;
-	if (family == zen5) {
+	if (model == CpuModel::zen5) {
 		cpu.rates[0] = {50, 250, 0.023, 0.41};
 		cpu.rates[1] = {400, 500, 0.047, 0.17};
 		cpu.rates[2] = {400, 546, 0.0155, 0.041};
 		cpu.keptLeast = 0.0565;
 		cpu.leastGain = 2'000;
+	} else if (model == CpuModel::xeon) {
+		cpu.rates[0] = {200, 150, 0.02, 0.60};
+		cpu.rates[1] = {7'000, 120, 0.05, 0.45};
+		cpu.rates[2] = {3'000, 122, 0.03, 0.06};
+		cpu.keptLeast = 0.145;
+		cpu.avx2Speed = 0.55, cpu.olderSpeed = 0.22;
 	}
 	return cpu;
+}
+
+CpuModel cpuModelOf(unsigned family, bool hasAmx)
+{
+	constexpr unsigned intel = 6, zen5 = 26;
+	return family == intel && !hasAmx ? CpuModel::xeon : family == zen5 ? CpuModel::zen5 : CpuModel::zen4;
+}
+
+double librarySpeed(const Cpu &cpu, std::string_view about)
+{
+	// Of driver/others/dynamic.c of OpenBLAS 0.3.29. A library for one kind of CPU has its name in capital letters.
+	static constexpr std::string_view avx2[] = {"haswell", "zen"},
+	                                  older[] = {"prescott", "core2",       "penryn",    "dunnington", "atom",
+	                                             "nehalem",  "sandybridge", "barcelona", "bulldozer",  "piledriver"};
+	std::string words(about);
+	for (char &letter : words)
+		letter = static_cast<char>(letter >= 'A' && letter <= 'Z' ? letter - 'A' + 'a' : letter);
+	const auto isOneOf = [&words](const auto &names) {
+		return std::any_of(std::begin(names), std::end(names), [&words](std::string_view name) {
+			return words.find(" " + std::string(name)) != words.npos;
+		});
+	};
+	return isOneOf(avx2) ? cpu.avx2Speed : isOneOf(older) ? cpu.olderSpeed : 1;
 }
 
 double cpuTime(const Cpu &cpu, const op::Op &op, CpuPath path)
@@ -86,8 +117,10 @@ unsigned cpuThreads(const Cpu &cpu, const op::Op &op, CpuPath path)
 
 bool hasWeight(const op::Op &op)
 {
+	const int64_t outer = std::max(op.m, op.n), rows = std::min(op.m, op.n);
 	constexpr double leastElements = (256 << 10) / sizeof(float);
-	return op.batch == 1 && weightOf(op) >= leastElements;
+	return op.batch == 1 && weightOf(op) >= leastElements && outer >= 256 && op.k >= 128 && rows <= 256 &&
+	       2 * rows <= outer;
 }
 
 } // namespace autoamp::policy

@@ -495,8 +495,9 @@ bool dependsOnSizesOnly(const Decision &decision, const op::Op &op, const Cpu &c
 		return false;
 	if (decision.reason != Reason::too_small && decision.reason != Reason::not_profitable)
 		return true; // not decided by times
-	Cpu one = cpu;
+	Cpu one = cpu;   // with the slowest library
 	one.threads = 1;
+	one.librarySpeed = std::min(cpu.avx2Speed, cpu.olderSpeed);
 	return cpuTime(one, op, CpuPath::single) < cpu.leastGain; // more than any gain
 }
 

@@ -27,12 +27,15 @@ bool deviceAt(const Process &process, int ordinal, policy::Device &device)
 
 policy::Cpu cpuConstants(const policy::Options &options)
 {
-	policy::Cpu cpu = policy::builtInCpu(cpu::family());
-	cpu.hasBfloat16 = cpu::bf16Unit() != cpu::Bf16Unit::none;
+	const cpu::Bf16Unit unit = cpu::bf16Unit();
+	const bool isDetected = options.cpuModel == policy::CpuModel::automatic;
+	policy::Cpu cpu = policy::builtInCpu(isDetected ? policy::cpuModelOf(cpu::family(), unit == cpu::Bf16Unit::amx)
+	                                                : options.cpuModel);
+	cpu.hasBfloat16 = unit != cpu::Bf16Unit::none;
 	policy::ConfigFile file;
 	std::string problem;
 	const std::string path = options.directory + "/" + policy::cpuCalibrationFile;
-	if (options.directory.empty() || policy::readFile(path, file, problem) == policy::Reading::missing)
+	if (!isDetected || options.directory.empty() || policy::readFile(path, file, problem) == policy::Reading::missing)
 		return cpu;
 	if (problem.empty())
 		problem = policy::readCalibration(file.text, cpu::model(), cpu);

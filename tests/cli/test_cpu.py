@@ -170,6 +170,13 @@ class Report(Cpu):
         self.assertEqual({(row["n"], row["decision"], row["reason"]) for row in report["ops"]},
                          {(1024, "lowered", "white_list"), (512, "lowered", "white_list"), (256, "kept", "solver_caller")})
 
+    def test_what_if_of_another_cpu(self):
+        rows = {model: json.loads(self.report("--format", "json", "--what-if", f"CPU_MODEL={model}", self.trace("cpu", None, "12")))["ops"]
+                for model in ("zen4", "xeon")}
+        lowered = {model: {row["m"] for row in rows[model] if row["decision"] == "lowered"} for model in rows}
+        self.assertTrue(lowered["zen4"])
+        self.assertEqual(lowered["xeon"], set())
+
     def test_without_a_measurement(self):
         name = self.trace("cpu", None, "0")
         gain = self.json(name)["totals"]["gain"]
@@ -282,7 +289,7 @@ class Doctor(Cpu):
         model = re.search(r"model name\s*: (.*)", facts)
         name = re.escape(model.group(1)) if model else ".*"
         self.assertRegex(text, rf"\nthis CPU\n  CPU +{name}: " + ("AVX512-BF16" if "avx512_bf16" in facts else "no AVX512-BF16"))
-        self.assertRegex(text, r"\n  oneDNN +(\d+\.\d+\.\d+  /\S+libdnnl\.so|products with both sides below 256 are not lowered: libdnnl)")
+        self.assertRegex(text, r"\n  oneDNN +(\d+\.\d+\.\d+  /\S+libdnnl\.so|small products are not lowered: libdnnl)")
         self.assertRegex(text, r"\n  weights +writes to them (can|cannot) be watched")
         self.assertRegex(text, rf"\n  for a CPU BLAS +{self.root}/inject/libautoamp-cpu\.so\n")
         shutil.copy(PROGRAMS / "libfake_core.so", self.root / "inject/libautoamp-core.so")
@@ -291,7 +298,7 @@ class Doctor(Cpu):
     def test_emulated_instructions(self):
         text = self.doctor(ONEDNN_MAX_CPU_ISA="AVX2", DNNL_MAX_CPU_ISA="AVX2")
         if "libdnnl" in text:
-            self.assertRegex(text, r"\n  oneDNN .*products with both sides below 256 are not lowered: it would emulate bfloat16")
+            self.assertRegex(text, r"\n  oneDNN .*small products are not lowered: it would emulate bfloat16")
 
     @needs_blas
     def test_program(self):
@@ -350,7 +357,7 @@ class Calibrate(Cpu):
     def test_constants_in_use(self):
         self.assertRegex(self.constants(), r"\Abuilt-in; \S+ doctor --calibrate measures those of this CPU\Z")
         self.state.mkdir(parents=True)
-        self.file.write_text("version=2\nmodel=other\ncheck=0\n")
+        self.file.write_text("version=3\nmodel=other\ncheck=0\n")
         self.assertEqual(self.constants(), f"built-in; {self.file} is not used: it is damaged")
         self.file.write_text("version=1\n")
         self.assertEqual(self.constants(), f"built-in; {self.file} is not used: it has another version, or is not a calibration")

@@ -15,6 +15,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cfenv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -277,6 +278,37 @@ TEST_CASE("operands are rounded to bfloat16")
 	Case one(128, 128, 128);
 	REQUIRE(multiply(one.product, 1, budget) == Reason::none);
 	CHECK(one.errors(one.C).fp32 > 1e-3); // fp32: 3e-7
+}
+
+TEST_CASE("FMA instructions give the bits of VDPBF16PS")
+{
+	const int64_t shapes[][3] = {{1, 256, 129},   {300, 5, 2100},   {300, 12, 259},
+	                             {13, 257, 1024}, {290, 300, 1025}, {100, 300, 31}};
+	for (const auto &[m, n, k] : shapes)
+		for (bool transA : {false, true})
+			for (bool transB : {false, true})
+				for (const auto &[alpha, beta] : {std::pair(1.f, 0.f), {-.3f, 1.7f}}) {
+					Case one(m, n, k, transA, transB, alpha, beta, 5);
+					one.A[0] = std::numeric_limits<float>::infinity(), one.A[1] = 3e38f; // sums overflow
+					one.B[0] = 3e38f, one.B[1] = 0;
+					const auto result = [&, k = k](bool usesFma, unsigned threads, int rounding = FE_TONEAREST) {
+						std::vector<float> C = one.C;
+						one.product.C = C.data(), one.on.usesFma = usesFma;
+						std::fesetround(
+						    rounding); // of the program: that of alpha, beta and sums of more than 1024 terms
+						CHECK(multiply(one.product, threads, budget, one.on) == Reason::none);
+						CHECK(std::fegetround() == rounding);
+						std::fesetround(FE_TONEAREST);
+						std::vector<uint32_t> bits(C.size());
+						std::memcpy(bits.data(), C.data(), C.size() * sizeof(float));
+						return bits;
+					};
+					CAPTURE(m, n, k, transA, transB, alpha);
+					const auto expected = result(false, 1);
+					CHECK((result(true, 1) == expected && result(true, 2) == expected));
+					if (beta == 0 && k <= 1024)
+						CHECK(result(true, 1, FE_UPWARD) == expected);
+				}
 }
 
 TEST_CASE("long sums lose less than 1e-5")

@@ -128,6 +128,69 @@ TEST_CASE("the CPU model is near measured times")
 	CHECK(cpuTime(one, batched, CpuPath::single) == Approx(3 * cpuTime(one, large, CpuPath::single)));
 }
 
+// us on one thread of a Xeon (family 6, model 207) without AMX: OpenBLAS 0.3.21 with the kernels SkylakeX, three
+// weights in turn, of which the fp32 product reads the lines of one element of k.
+TEST_CASE("an Intel CPU without AMX gains with few rows only")
+{
+	Cpu xeon = builtInCpu(CpuModel::xeon);
+	xeon.hasBfloat16 = true;
+	const struct {
+		int64_t rows;
+		double single, converted, kept;
+	} rows[] = {{1, 11'900, 7'600, 2'440},    {8, 12'900, 7'950, 3'690},    {16, 13'400, 10'400, 5'370},
+	            {32, 18'800, 14'100, 9'530},  {64, 26'200, 25'400, 20'300}, {128, 36'000, 38'400, 33'900},
+	            {256, 64'300, 74'800, 71'900}};
+	const State usual = stateOf({});
+	for (const auto &[count, single, converted, kept] : rows) {
+		const op::Op call = product(4096, count, 4096);
+		INFO(count);
+		CHECK(cpuTime(xeon, call, CpuPath::single) == Approx(1e3 * single).epsilon(.25));
+		CHECK(cpuTime(xeon, call, CpuPath::converted) == Approx(1e3 * converted).epsilon(.25));
+		CHECK(cpuTime(xeon, call, CpuPath::kept) == Approx(1e3 * kept).epsilon(.25));
+		if (count > 64)
+			expectKept(decided(call, usual, xeon), Reason::not_profitable);
+		else
+			expect(decided(call, usual, xeon), Verdict::lowered, Reason::white_list, count > 16);
+	}
+	for (const int64_t n : {64, 128, 256, 512, 1024, 4096})
+		CHECK_FALSE(decided(product(n, n, n), usual, xeon).verdict == Verdict::lowered);
+}
+
+TEST_CASE("an OpenBLAS with kernels for older CPUs is slower")
+{
+	Cpu xeon = builtInCpu(CpuModel::xeon);
+	xeon.hasBfloat16 = true;
+	const auto speed = [&xeon](const char *kernels) {
+		return librarySpeed(xeon, std::string("OpenBLAS 0.3.21 DYNAMIC_ARCH ") + kernels + " MAX_THREADS=64");
+	};
+	for (const char *best : {"SkylakeX", "Cooperlake", "SapphireRapids", "SKYLAKEX"})
+		CHECK(speed(best) == 1);
+	CHECK((librarySpeed(xeon, "") == 1 && librarySpeed(xeon, "BLIS 0.9.0") == 1 && speed("") == 1));
+	CHECK((speed("Haswell") == xeon.avx2Speed && speed("ZEN") == xeon.avx2Speed));
+	CHECK((speed("Prescott") == xeon.olderSpeed && speed("NEHALEM") == xeon.olderSpeed));
+	CHECK(librarySpeed(cpuOf(1, false), "OpenBLAS Prescott") == 1); // not measured
+
+	// GFLOP/s of the same library and CPU at 1024^3: 145 (SkylakeX), 78 (Haswell), 31 (Prescott).
+	const auto flops = [&xeon](double librarySpeed) {
+		Cpu cpu = xeon;
+		cpu.librarySpeed = librarySpeed;
+		return 2 * std::pow(1024., 3) / cpuTime(cpu, large, CpuPath::single);
+	};
+	CHECK(flops(1) == Approx(145).epsilon(.1));
+	CHECK(flops(xeon.avx2Speed) == Approx(78).epsilon(.1));
+	CHECK(flops(xeon.olderSpeed) == Approx(31).epsilon(.1));
+
+	const State usual = stateOf({});
+	for (const double each : {xeon.avx2Speed, xeon.olderSpeed}) {
+		xeon.librarySpeed = each;
+		expect(decided(large, usual, xeon), Verdict::lowered, Reason::white_list);
+	}
+	// Sizes only decide for every library.
+	xeon.librarySpeed = 1;
+	const op::Op small = product(64, 64, 64);
+	CHECK_FALSE(dependsOnSizesOnly(decided(small, usual, xeon), small, xeon));
+}
+
 TEST_CASE("auto lowers the CPU products that gain")
 {
 	const State usual = stateOf({}), off = stateOf({"AUTOAMP_WEIGHTS=off"});
@@ -183,7 +246,7 @@ TEST_CASE("auto lowers the CPU products that gain")
 
 TEST_CASE("time saved on our threads pays for products that do not gain")
 {
-	Cpu cpu = builtInCpu(26);
+	Cpu cpu = builtInCpu(CpuModel::zen5);
 	cpu.hasBfloat16 = cpu.usesThreads = cpu.hasTwoPools = true, cpu.threads = 2, cpu.perThread = 1 << 23;
 	const State usual = stateOf({}), off = stateOf({"AUTOAMP_WEIGHTS=off"});
 	const op::Op large = product(512, 512, 512), thin = product(1024, 512, 10), narrow = product(1024, 10, 512);
@@ -209,7 +272,7 @@ TEST_CASE("time saved on our threads pays for products that do not gain")
 	CHECK(decided(narrow, off, cpu).saved == weight.saved);
 
 	// Not worth all that can be saved; not on threads of the library; demanded; other pools.
-	Cpu older = builtInCpu(25);
+	Cpu older = builtInCpu(CpuModel::zen4);
 	older.hasBfloat16 = older.usesThreads = older.hasTwoPools = true, older.threads = 2, older.perThread = 1 << 23;
 	expectKept(decided(product(4000, 512, 8), off, older), Reason::not_profitable);
 	expectKept(decided(product(256, 8, 64), usual, cpu), Reason::too_small);
@@ -224,7 +287,10 @@ TEST_CASE("a weight is one matrix of at least 256 KiB")
 {
 	CHECK(hasWeight(product(256, 1, 256)));
 	CHECK_FALSE(hasWeight(product(255, 1, 256)));
-	CHECK(hasWeight(product(1, 65536, 1)));
+	CHECK_FALSE(hasWeight(product(65536, 1, 127)));
+	CHECK(hasWeight(product(512, 256, 256)));
+	CHECK_FALSE(hasWeight(product(511, 256, 256))); // more than half as many rows
+	CHECK_FALSE(hasWeight(product(4096, 257, 4096)));
 	op::Op batched = few;
 	batched.batch = 2;
 	CHECK_FALSE(hasWeight(batched));
@@ -387,10 +453,10 @@ TEST_CASE("a decision that depends on sizes only is the same for each number of 
 	const State states[] = {stateOf({}), stateOf({"AUTOAMP_LEVEL=O0"}), stateOf({"AUTOAMP_CUSTOM_BLACK_LIST=mm"})};
 	int byTime = 0, byOthers = 0;
 	for (const State &state : states)
-		for (unsigned family : {25, 26})
+		for (const CpuModel model : {CpuModel::zen4, CpuModel::zen5, CpuModel::xeon})
 			for (int64_t n = 8; n <= 512; n += 8)
 				for (unsigned first : {1, 2, 8}) {
-					Cpu cpu = builtInCpu(family);
+					Cpu cpu = builtInCpu(model);
 					cpu.hasBfloat16 = true, cpu.threads = first;
 					const op::Op call = product(n, n, n);
 					const Decision decision = decided(call, state, cpu);

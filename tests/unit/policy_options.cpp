@@ -52,7 +52,7 @@ TEST_CASE("an empty environment gives the table's defaults")
 		Options &o = typed.options;
 		auto values = [](const Options &x) {
 			return std::make_tuple(x.enabled, x.level, x.dtype, x.lists, x.scaling, x.strategy, x.memory, x.trace,
-			                       x.traceMaxSize, x.log, x.hookDlsym, x.gpuModel, x.delayNs, x.durationNs,
+			                       x.traceMaxSize, x.log, x.hookDlsym, x.gpuModel, x.cpuModel, x.delayNs, x.durationNs,
 			                       x.auditPeriod, x.weights, x.weightsOnCpu);
 		};
 		CHECK(values(o) == values(standard));
@@ -79,6 +79,7 @@ TEST_CASE("every accepted word arrives in its field")
 	CHECK_FALSE(parse({"AUTOAMP_HOOK_DLSYM=0"}).options.hookDlsym);
 	CHECK(parse({"AUTOAMP_HOOK_DLSYM=got"}).options.hookDlsym);
 	CHECK(parse({"AUTOAMP_GPU_MODEL=h200"}).options.gpuModel == GpuModel::h200);
+	CHECK(parse({"AUTOAMP_CPU_MODEL=xeon"}).options.cpuModel == CpuModel::xeon);
 	CHECK(parse({"AUTOAMP_GPU_MODEL=rtx4090"}).options.gpuModel == GpuModel::rtx4090);
 	CHECK(parse({"AUTOAMP_WEIGHTS=off"}).options.weightsOnCpu == Weights::off);
 	CHECK(parse({"AUTOAMP_WEIGHTS=checked"}).options.weights == Weights::checked);
@@ -383,8 +384,8 @@ TEST_CASE("every setting of a file means what its variable means")
 		CHECK(fileError == error);
 		const auto fields = [](const Options &x) {
 			return std::make_tuple(x.enabled, x.level, x.dtype, x.lists, x.scaling, x.strategy, x.memory, x.trace,
-			                       x.traceMaxSize, x.log, x.gpuModel, x.directory, x.traceFile, x.delayNs, x.durationNs,
-			                       x.captureRange.first, x.auditPeriod);
+			                       x.traceMaxSize, x.log, x.gpuModel, x.cpuModel, x.directory, x.traceFile, x.delayNs,
+			                       x.durationNs, x.captureRange.first, x.auditPeriod);
 		};
 		CHECK(fields(file) == fields(environment));
 	}

@@ -254,7 +254,7 @@ private:
 		std::set<std::string> given;
 		for (auto each = policy::Option::level; each != policy::Option::count;
 		     each = static_cast<policy::Option>(static_cast<size_t>(each) + 1)) {
-			const bool decides = each < policy::Option::trace || each == policy::Option::gpuModel;
+			const bool decides = each < policy::Option::trace || each >= policy::Option::gpuModel;
 			if (decides && settings.originOf(each) == policy::Origin::environment) {
 				const auto key = policy::keyOf(policy::optionTable()[static_cast<size_t>(each)]);
 				top_ += key + " = " + policy::quoted(settings.valueOf(each)) + "\n";

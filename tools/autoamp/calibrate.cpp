@@ -1,5 +1,6 @@
 #include "tools/autoamp/calibrate.h"
 
+#include "src/cpu/library_threads.h"
 #include "src/cpu/processor.h"
 #include "src/cpu/product.h"
 #include "src/policy/cpu_calibration.h"
@@ -13,6 +14,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <ctime>
+#include <dlfcn.h>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -168,7 +170,9 @@ private:
 	bool hasFailed_ = false;
 };
 
-// Prints one line per shape. In a child process.
+constexpr std::string_view aboutKey = "about ";
+
+// Prints a line about the library, and one per shape. In a child process.
 void measureAll(const std::string &blas)
 {
 	for (const char *variable : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"})
@@ -177,6 +181,7 @@ void measureAll(const std::string &blas)
 	Sgemm *const sgemm = openSgemm(blas, problem);
 	if (!sgemm)
 		return fmt::print("problem {}\n", problem);
+	fmt::print("{}{}\n", aboutKey, cpu::openBlasText(::dlopen(blas.c_str(), RTLD_NOW | RTLD_LOCAL)));
 	std::vector<Matrix> weights;
 	for (const Shape &shape : shapes) {
 		const auto elements = static_cast<size_t>(shape.m * shape.k);
@@ -189,7 +194,7 @@ void measureAll(const std::string &blas)
 	}
 }
 
-std::vector<Measured> measured(const std::string &blas)
+std::vector<Measured> measured(const std::string &blas, std::string &about)
 {
 	const Answer answer = queryInChild([&blas] { measureAll(blas); });
 	std::vector<Measured> result;
@@ -198,6 +203,10 @@ std::vector<Measured> measured(const std::string &blas)
 		constexpr std::string_view problem = "problem ";
 		if (line.starts_with(problem))
 			fail(Status::failed, "doctor: {}", line.substr(problem.size()));
+		if (line.starts_with(aboutKey)) {
+			about = line.substr(aboutKey.size());
+			continue;
+		}
 		std::istringstream words(line);
 		Measured row = {};
 		words >> row.sample.m >> row.sample.n >> row.sample.k;
@@ -283,13 +292,18 @@ void calibrate(const CalibrateOptions &options, const policy::Options &configura
 		blas = libraries.front().path;
 	}
 	const Terminal terminal(STDOUT_FILENO, options.colour);
-	const auto rows = measured(blas);
+	std::string about;
+	const auto rows = measured(blas, about);
 	std::vector<CpuSample> samples;
 	for (const auto &row : rows)
 		samples.push_back(row.sample);
 	const Cpu before = thisCpu(configuration).cpu;
 	Cpu after = fitCpu(samples);
 	after.hasBfloat16 = true;
+	// The measured library stands for those with AVX-512, unless its kernels are older.
+	after.avx2Speed = before.avx2Speed, after.olderSpeed = before.olderSpeed;
+	after.librarySpeed = policy::librarySpeed(after, about);
+	after.rates[0].flops /= after.librarySpeed;
 	fmt::print("products on one thread, CPU time; fp32 by {}\n", shown(blas));
 	print(rows, before, after, terminal);
 	auto problem = whyUnsure(rows);

@@ -16,10 +16,13 @@ std::string calibrationPath(const policy::Options &options)
 KnownCpu thisCpu(const policy::Options &options)
 {
 	KnownCpu known;
-	known.cpu = policy::builtInCpu(cpu::family());
-	known.cpu.hasBfloat16 = cpu::bf16Unit() != cpu::Bf16Unit::none;
+	const cpu::Bf16Unit unit = cpu::bf16Unit();
+	const bool isDetected = options.cpuModel == policy::CpuModel::automatic;
+	known.cpu = policy::builtInCpu(isDetected ? policy::cpuModelOf(cpu::family(), unit == cpu::Bf16Unit::amx)
+	                                          : options.cpuModel);
+	known.cpu.hasBfloat16 = unit != cpu::Bf16Unit::none;
 	std::ifstream file(calibrationPath(options));
-	if (options.directory.empty() || !file)
+	if (!isDetected || options.directory.empty() || !file)
 		return known;
 	std::ostringstream text;
 	text << file.rdbuf();

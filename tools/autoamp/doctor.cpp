@@ -125,16 +125,21 @@ Section processor(const std::vector<Library> &libraries, const policy::Options &
 	judge(section, "CPU", unit != cpu::Bf16Unit::none,
 	      processorName() + (unit == cpu::Bf16Unit::none  ? ": no AVX512-BF16; calls of a BLAS are kept (cpu_too_old)"
 	                         : unit == cpu::Bf16Unit::amx ? ": AVX512-BF16 and AMX-BF16"
-	                                                      : ": AVX512-BF16"));
+	                         : cpu::hasSlowDot() ? ": AVX512-BF16, without AMX no faster than fp32; few rows gain"
+	                                             : ": AVX512-BF16"));
 	const auto engine = queryOneDnn();
 	auto text = engine.path.empty() ? "" : fmt::format("{}  {}", engine.version, engine.path);
 	if (!engine.problem.empty())
-		text += fmt::format("{}products with both sides below 256 are not lowered: {}", text.empty() ? "" : ": ",
-		                    engine.problem);
+		text += fmt::format("{}small products are not lowered: {}", text.empty() ? "" : ": ", engine.problem);
 	judge(section, "oneDNN", engine.problem.empty(), text);
-	for (const auto &library : libraries)
-		section.add("BLAS", fmt::format("{}  {}{}{}", library.name, library.path, library.version.empty() ? "" : ": ",
-		                                library.version));
+	policy::Cpu older;
+	older.avx2Speed = older.olderSpeed = 0;
+	for (const auto &library : libraries) {
+		const bool isSlow = unit != cpu::Bf16Unit::none && policy::librarySpeed(older, library.version) == 0;
+		section.add("BLAS", fmt::format("{}  {}{}{}{}", library.name, library.path, library.version.empty() ? "" : ": ",
+		                                library.version,
+		                                isSlow ? "; kernels of older CPUs: try OPENBLAS_CORETYPE=SkylakeX" : ""));
+	}
 	if (libraries.empty())
 		section.add("BLAS", "none on the loader's paths; a program must provide its own");
 	addConstants(section, options);

@@ -73,7 +73,7 @@ Options for lists:
 Option for every view:
   --what-if LEVEL=O2,DTYPE=bfloat16,CUSTOM_BLACK_LIST=mm,bmm
                   decide the recorded calls again with other settings; nothing is run. Reasons that
-                  follow from the call or the machine stay. GPU_MODEL=a100 selects another device
+                  follow from the call or the machine stay. GPU_MODEL=a100 or CPU_MODEL=zen5 selects another device
 
 autoamp diff A B   [--format table|json|csv|jsonl|md|html] [--sort COLUMN] [--top N]
   prints the settings that differ; for each signature calls, time, ratio of the time per call, and

@@ -248,7 +248,7 @@ Choice whatIf(const Facts &facts)
 		return {};
 	std::vector<Change> changes;
 	for (const auto &[variable, value] : settingsOf(facts.account.whatIf))
-		if (variable != "AUTOAMP_GPU_MODEL")
+		if (variable != "AUTOAMP_GPU_MODEL" && variable != "AUTOAMP_CPU_MODEL")
 			changes.push_back({variable, value});
 	if (changes.empty())
 		return {};

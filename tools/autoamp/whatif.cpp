@@ -77,14 +77,21 @@ policy::Options optionsOf(const trace::Trace &run, const Settings &settings, std
 	return parsed.options;
 }
 
-// The devices that ran the calls of a run, or the GPU model of the settings if they name one.
+// The devices that ran the calls of a run, or the models of the settings if they name some.
 class Devices
 {
 public:
 	Devices(const trace::Trace &run, bool isModelSet) : run_(run), isModelSet_(isModelSet)
 	{
-		policy::readCalibration(run.cpuConstants, "", cpu_); // an older trace has none: those of a Zen 4
-		cpu_.hasBfloat16 = true;
+		for (size_t i = 0; i < std::size(cpus_); ++i) {
+			auto &cpu = cpus_[i] = policy::builtInCpu(static_cast<policy::CpuModel>(i));
+			if (static_cast<policy::CpuModel>(i) == policy::CpuModel::automatic)
+				policy::readCalibration(run.cpuConstants, "", cpu); // an older trace has none: those of a Zen 4
+			cpu.hasBfloat16 = true;
+			for (const auto &version : run.versions)
+				if (version.name == op::name(op::Library::blas))
+					cpu.librarySpeed = policy::librarySpeed(cpu, version.value);
+		}
 	}
 
 	policy::Device of(const trace::RowInfo &row, const policy::Options &options) const
@@ -95,14 +102,14 @@ public:
 		    policy::gpuConstants(options.gpuModel, isKnown ? run_.devices[row.device].c_str() : "", recorded);
 		policy::Device device = {&model, recorded > 0 && !isModelSet_ ? recorded : model.computeCapability, true};
 		if (isOnCpu(row))
-			device.cpu = &cpu_;
+			device.cpu = &cpus_[static_cast<size_t>(options.cpuModel)];
 		return device;
 	}
 
 private:
 	const trace::Trace &run_;
 	bool isModelSet_;
-	policy::Cpu cpu_; // one thread
+	policy::Cpu cpus_[4]; // by CpuModel, one thread; automatic: that of the run
 };
 
 // Writes the settings that the new decisions assume into the run's configuration. Returns them in one line.

@@ -1,5 +1,5 @@
-"""Trains a three-layer perceptron on handwritten digits with NumPy, and prints the training time and the accuracy on
-digits that it has not seen. It has no knowledge of autoamp.
+"""Trains a three-layer perceptron on handwritten digits with NumPy, and then classifies digits that it has not seen, a few
+at a time, as a service does. Prints both times and the accuracy. It has no knowledge of autoamp.
 
 usage: perceptron.py [DIGITS]   (default: digits.csv next to this file)
 """
@@ -10,6 +10,7 @@ import time
 import numpy as np
 
 HIDDEN, BATCH, EPOCHS, RATE = 2048, 1024, 4, np.float32(0.1)
+FEW, ROUNDS = 8, 5  # digits at a time; how often all of them are classified
 
 
 def load(path):
@@ -54,9 +55,14 @@ def main(path):
                     gradient *= layers[i] > 0
                 change *= RATE
                 weights[i] -= change
-    seconds = time.perf_counter() - begin
-    accuracy = (forward(images[test])[1].argmax(axis=1) == digits[test]).mean()
-    print(f"training {seconds:.2f} s, test accuracy {100 * accuracy:.1f} %")
+    training = time.perf_counter() - begin
+
+    begin = time.perf_counter()
+    for _ in range(ROUNDS):
+        found = [forward(images[test[at:at + FEW]])[1].argmax(axis=1) for at in range(0, len(test), FEW)]
+    inference = time.perf_counter() - begin
+    accuracy = (np.concatenate(found) == digits[test]).mean()
+    print(f"training {training:.2f} s, inference {inference:.2f} s, test accuracy {100 * accuracy:.1f} %")
 
 
 if __name__ == "__main__":

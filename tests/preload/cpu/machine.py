@@ -63,6 +63,7 @@ def run(command, *arguments, front=FRONT, path="", limit=TIMEOUT, **variables):
     threads = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")}
     environment |= threads | {"HOME": str(ROOM), "LD_LIBRARY_PATH": str(path)}
     if front:
+        environment |= {"AUTOAMP_CPU_MODEL": "zen5"}  # the same decisions on every CPU
         environment |= {"LD_PRELOAD": str(front), "AUTOAMP_TRACE_FILE": str(folder / "%p.aat")}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
                           env=environment | variables) as process:
