@@ -42,7 +42,7 @@ struct LibraryThreads {
 // `library`: a handle of dlopen. Searches the libraries that it needs as well, for OpenBLAS, MKL, BLIS, and OpenMP.
 LibraryThreads threadsOf(const Dnnl &dnnl, void *library);
 
-// What an OpenBLAS says about itself, with the name of its kernels; empty for another library. Part of the library.
+// The description of an OpenBLAS, which contains the name of its kernels; empty for another library.
 const char *openBlasText(void *library);
 
 } // namespace autoamp::cpu

@@ -86,7 +86,8 @@ CpuModel cpuModelOf(unsigned family, bool hasAmx)
 
 double librarySpeed(const Cpu &cpu, std::string_view about)
 {
-	// Of driver/others/dynamic.c of OpenBLAS 0.3.29. A library for one kind of CPU has its name in capital letters.
+	// The names are those in OpenBLAS 0.3.29, driver/others/dynamic.c. A library for one kind of CPU has capital
+	// letters.
 	static constexpr std::string_view avx2[] = {"haswell", "zen"},
 	                                  older[] = {"prescott", "core2",       "penryn",    "dunnington", "atom",
 	                                             "nehalem",  "sandybridge", "barcelona", "bulldozer",  "piledriver"};

@@ -294,8 +294,7 @@ TEST_CASE("FMA instructions give the bits of VDPBF16PS")
 					const auto result = [&, k = k](bool usesFma, unsigned threads, int rounding = FE_TONEAREST) {
 						std::vector<float> C = one.C;
 						one.product.C = C.data(), one.on.usesFma = usesFma;
-						std::fesetround(
-						    rounding); // of the program: that of alpha, beta and sums of more than 1024 terms
+						std::fesetround(rounding); // applies to alpha, beta and sums of more than 1024 terms
 						CHECK(multiply(one.product, threads, budget, one.on) == Reason::none);
 						CHECK(std::fegetround() == rounding);
 						std::fesetround(FE_TONEAREST);

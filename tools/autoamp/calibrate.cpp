@@ -1,6 +1,5 @@
 #include "tools/autoamp/calibrate.h"
 
-#include "src/cpu/library_threads.h"
 #include "src/cpu/processor.h"
 #include "src/cpu/product.h"
 #include "src/policy/cpu_calibration.h"
@@ -14,7 +13,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <ctime>
-#include <dlfcn.h>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -177,11 +175,10 @@ void measureAll(const std::string &blas)
 {
 	for (const char *variable : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"})
 		::setenv(variable, "1", 1);
-	std::string problem;
-	Sgemm *const sgemm = openSgemm(blas, problem);
+	const auto [sgemm, about, problem] = openBlas(blas);
 	if (!sgemm)
 		return fmt::print("problem {}\n", problem);
-	fmt::print("{}{}\n", aboutKey, cpu::openBlasText(::dlopen(blas.c_str(), RTLD_NOW | RTLD_LOCAL)));
+	fmt::print("{}{}\n", aboutKey, about);
 	std::vector<Matrix> weights;
 	for (const Shape &shape : shapes) {
 		const auto elements = static_cast<size_t>(shape.m * shape.k);

@@ -190,18 +190,24 @@ Answer queryInChild(const std::function<void()> &work)
 	return answer;
 }
 
-Sgemm *openSgemm(const std::string &library, std::string &problem)
+OpenedBlas openBlas(const std::string &library)
 {
+	OpenedBlas blas = {};
 	void *const handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-	if (!handle)
-		problem = ::dlerror();
-	Sgemm *sgemm = nullptr;
+	if (!handle) {
+		blas.problem = ::dlerror();
+		return blas;
+	}
+	const char *(*about)();
+	for (const char *name : {"openblas_get_config", "scipy_openblas_get_config64_", "scipy_openblas_get_config"})
+		if (blas.about.empty() && find(handle, name, about))
+			blas.about = about();
 	for (const char *name : {"sgemm_", "scipy_sgemm_64_", "scipy_sgemm_", "sgemm_64_"})
-		if (handle && find(handle, name, sgemm))
-			return sgemm;
-	if (handle)
-		problem = library + " has no sgemm_";
-	return nullptr;
+		if (!blas.sgemm)
+			find(handle, name, blas.sgemm);
+	if (!blas.sgemm)
+		blas.problem = library + " has no sgemm_";
+	return blas;
 }
 
 std::string Installation::core() const

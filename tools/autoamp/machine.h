@@ -72,8 +72,12 @@ Answer queryInChild(const std::function<void()> &work);
 using Sgemm = void(const char *transA, const char *transB, const int64_t *m, const int64_t *n, const int64_t *k,
                    const float *alpha, const float *A, const int64_t *lda, const float *B, const int64_t *ldb,
                    const float *beta, float *C, const int64_t *ldc, size_t, size_t);
-// Opens a BLAS in this process, which must be a child. Null: `problem` is the reason.
-Sgemm *openSgemm(const std::string &library, std::string &problem);
+// Opens a BLAS in this process, which must be a child.
+struct OpenedBlas {
+	Sgemm *sgemm; // null: `problem` is the reason
+	std::string about, problem;
+};
+OpenedBlas openBlas(const std::string &library);
 
 // The libraries that the loader would load with a program, by its own rules, without their versions. Runs none of their
 // code. A non-empty `folder` comes before the folders of LD_LIBRARY_PATH.
