@@ -33,7 +33,7 @@ Site &newSite(const CallInfo &info, op::Op op, int ordinal, DescribedCall &descr
 		cpu = info.process.cpu;
 		cpu.threads = threads.most, cpu.usesThreads = threads.pool != cpu::Pool::otherOpenMp;
 		cpu.perThread = cpu::leastPerThread(threads.pool), cpu.hasTwoPools = threads.pool == cpu::Pool::own;
-		cpu.librarySpeed = policy::librarySpeed(cpu, cpu::aboutLibrary(info.interception.original));
+		cpu.librarySpeed = policy::librarySpeed(cpu, cpu::kernelsOfLibrary(info.interception.original));
 		device = deviceOf(cpu);
 	} else if (ordinal == unknownDevice || !deviceAt(info.process, ordinal, device)) {
 		op.device = unknownDevice;

@@ -17,7 +17,7 @@ struct Library {
 	std::atomic<const link_map *> map{nullptr}; // pinned by the front: the address identifies it
 	LibraryThreads threads;
 	bool usesGomp = false;
-	const char *about = "";
+	const char *kernels = "";
 	std::atomic<uint32_t> state{unknown};
 };
 constexpr unsigned libraryLimit = 32; // of later ones, products use one thread
@@ -72,7 +72,7 @@ void recordLibrary(const void *original, bool mayWait)
 		const link_map *const openMp =
 		    library->threads.count ? mapOf(reinterpret_cast<const void *>(library->threads.count)) : nullptr;
 		library->usesGomp = openMp && std::strstr(openMp->l_name, "libgomp");
-		library->about = openBlasText(handle);
+		library->kernels = kernelsOf(handle);
 		dlclose(handle);
 	}
 	dlerror(); // clears the error, which must not reach the application
@@ -92,10 +92,10 @@ Threads threadsOf(const void *original, const Dnnl *engine)
 	return threads;
 }
 
-const char *aboutLibrary(const void *original)
+const char *kernelsOfLibrary(const void *original)
 {
 	const Library *const library = recorded(original);
-	return library ? library->about : "";
+	return library ? library->kernels : "";
 }
 
 } // namespace autoamp::cpu

@@ -13,7 +13,7 @@ void recordLibrary(const void *original, bool mayWait);
 // OpenMP library, `engine` tells whether oneDNN uses the same; null: the threads of libgomp count as shared.
 Threads threadsOf(const void *original, const Dnnl *engine);
 
-// Its openBlasText(); empty for a library that is not recorded.
-const char *aboutLibrary(const void *original);
+// Its kernelsOf(); empty for a library that is not recorded.
+const char *kernelsOfLibrary(const void *original);
 
 } // namespace autoamp::cpu

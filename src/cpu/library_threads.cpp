@@ -61,11 +61,12 @@ LibraryThreads read(const Dnnl &dnnl, void *library)
 
 } // namespace
 
-const char *openBlasText(void *library)
+const char *kernelsOf(void *library)
 {
-	const auto about = findOpenBlas<const char *()>(library, "openblas_get_config");
+	// openblas_get_config writes its text into static memory at each call.
+	const auto name = findOpenBlas<const char *()>(library, "openblas_get_corename");
 	dlerror(); // clears the error, which must not reach the application
-	return about ? about() : "";
+	return name ? name() : "";
 }
 
 Threads LibraryThreads::now() const

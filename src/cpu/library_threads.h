@@ -42,7 +42,7 @@ struct LibraryThreads {
 // `library`: a handle of dlopen. Searches the libraries that it needs as well, for OpenBLAS, MKL, BLIS, and OpenMP.
 LibraryThreads threadsOf(const Dnnl &dnnl, void *library);
 
-// The description of an OpenBLAS, which contains the name of its kernels; empty for another library.
-const char *openBlasText(void *library);
+// The name of the kernels that an OpenBLAS uses on this CPU, a constant of the library; empty for another library.
+const char *kernelsOf(void *library);
 
 } // namespace autoamp::cpu

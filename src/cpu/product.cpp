@@ -69,7 +69,10 @@ WeightReason reasonAgainstKeeping(const Product &product, Bf16Unit unit)
 // are as fast in both, or, where VDPBF16PS is slow, faster in our own kernel.
 bool needsOneDnn(const Product &product, Bf16Unit unit, bool usesFma)
 {
-	return unit == Bf16Unit::amx || std::max(product.m, product.n) < (usesFma ? 128 : 256);
+	if (unit == Bf16Unit::amx)
+		return true;
+	// With an odd k, oneDNN 2.6.3 makes NaN from some infinite values.
+	return std::max(product.m, product.n) < (usesFma ? 128 : 256) && product.k % 2 == 0;
 }
 
 Reason multiplyFewRows(const Product &product, const Matrix &a, const Matrix &b, Team &team, size_t budget,
@@ -107,9 +110,12 @@ Reason multiplyFewRows(const Product &product, const Matrix &a, const Matrix &b,
 // part is used once.
 Reason multiplyPacked(const Product &product, const Matrix &a, const Matrix &b, Team &team, size_t budget, bool usesFma)
 {
-	constexpr int64_t mostRows = 768; // with their sums, they stay in the second-level cache
 	const Operand weight{a, product.transA}, rows{b, !product.transB};
 	const int64_t inner = weight.inner(), panels = panelsOf(weight.outer()), count = rows.outer();
+	// With their sums, so many rows stay in the second-level cache. With few terms in the sums of a large result, its
+	// stores take the time: with fewer rows, they follow each other on its lines, instead of being pages apart.
+	const bool isThin = inner <= 128 && weight.outer() * inner <= 1 << 18 && weight.outer() * count > 1 << 20;
+	const int64_t mostRows = isThin ? 24 : 768;
 	const int64_t rowSize = rowStride(inner), panelSize = panelStride(weight.pairs());
 	const bool isWhole = count > mostRows || weight.outer() * inner <= 1 << 20;
 	const int64_t bytesRows = cacheLines(count * rowSize * 2),

@@ -46,7 +46,7 @@ Cpu builtInCpu(CpuModel model);
 // where bfloat16 gains more, or one of Intel with AMX, which multiplies bfloat16 many times as fast as fp32.
 CpuModel cpuModelOf(unsigned family, bool hasAmx);
 
-// The arithmetic of a library, relative to one with AVX-512. `about`: its description of itself (openblas_get_config).
+// The arithmetic of a library, relative to one with AVX-512. `about`: openblas_get_corename or openblas_get_config.
 // An OpenBLAS chooses its kernels by the model of the CPU, and takes some without AVX if it is older than the CPU. All
 // others count as having the best.
 double librarySpeed(const Cpu &cpu, std::string_view about);

@@ -336,7 +336,7 @@ class Calibrate(Cpu):
         super().setUp()
         self.state = self.here / "state/here"
         self.file = self.state / "cpu-calibration"
-        self.environment["AUTOAMP_DIR"] = str(self.state)
+        self.environment |= {"AUTOAMP_DIR": str(self.state), "OPENBLAS_CORETYPE": "SkylakeX"}  # an OpenBLAS may be older than the CPU
 
     def constants(self):
         result = self.autoamp("doctor")
@@ -400,6 +400,7 @@ class Calibrate(Cpu):
             self.refused(self.calibrate(*arguments), 2, *words)
         self.refused(self.autoamp("doctor", "--blas", "x"), 2, "--blas", "--calibrate")
         self.refused(self.calibrate(AUTOAMP_LEVEL="O7"), 2, "AUTOAMP_LEVEL")
+        self.refused(self.calibrate(AUTOAMP_CPU_MODEL="zen4"), 2, "unset AUTOAMP_CPU_MODEL")
         if not HAS_BFLOAT16:
             self.refused(self.calibrate(), 1, "no AVX512-BF16")
         self.needs_engine()

@@ -277,6 +277,8 @@ void calibrate(const CalibrateOptions &options, const policy::Options &configura
 {
 	if (configuration.directory.empty())
 		fail(Status::wrong, "doctor: no folder for the constants; set AUTOAMP_DIR");
+	if (configuration.cpuModel != policy::CpuModel::automatic)
+		fail(Status::wrong, "doctor: --calibrate measures this CPU; unset AUTOAMP_CPU_MODEL");
 	if (cpu::bf16Unit() == cpu::Bf16Unit::none)
 		fail(Status::failed, "doctor: this CPU has no AVX512-BF16; its calls are not lowered");
 	if (const auto engine = queryOneDnn(); !engine.problem.empty())
@@ -294,13 +296,16 @@ void calibrate(const CalibrateOptions &options, const policy::Options &configura
 	std::vector<CpuSample> samples;
 	for (const auto &row : rows)
 		samples.push_back(row.sample);
-	const Cpu before = thisCpu(configuration).cpu;
+	const Cpu before = thisCpu(configuration).cpu, builtIn = builtInCpu();
+	if (policy::librarySpeed(builtIn, about) < 1)
+		fail(Status::failed,
+		     "doctor: {} has kernels of older CPUs ({}), so its times would be wrong for other libraries; name another "
+		     "one "
+		     "with --blas, or set OPENBLAS_CORETYPE=SkylakeX; nothing was stored",
+		     shown(blas), about);
 	Cpu after = fitCpu(samples);
 	after.hasBfloat16 = true;
-	// The measured library stands for those with AVX-512, unless its kernels are older.
-	after.avx2Speed = before.avx2Speed, after.olderSpeed = before.olderSpeed;
-	after.librarySpeed = policy::librarySpeed(after, about);
-	after.rates[0].flops /= after.librarySpeed;
+	after.avx2Speed = builtIn.avx2Speed, after.olderSpeed = builtIn.olderSpeed;
 	fmt::print("products on one thread, CPU time; fp32 by {}\n", shown(blas));
 	print(rows, before, after, terminal);
 	auto problem = whyUnsure(rows);

@@ -13,14 +13,24 @@ std::string calibrationPath(const policy::Options &options)
 	return options.directory + "/" + policy::cpuCalibrationFile;
 }
 
+policy::Cpu builtInCpu()
+{
+	const cpu::Bf16Unit unit = cpu::bf16Unit();
+	policy::Cpu cpu = policy::builtInCpu(policy::cpuModelOf(cpu::family(), unit == cpu::Bf16Unit::amx));
+	cpu.hasBfloat16 = unit != cpu::Bf16Unit::none;
+	return cpu;
+}
+
 KnownCpu thisCpu(const policy::Options &options)
 {
 	KnownCpu known;
-	const cpu::Bf16Unit unit = cpu::bf16Unit();
+	known.cpu = builtInCpu();
 	const bool isDetected = options.cpuModel == policy::CpuModel::automatic;
-	known.cpu = policy::builtInCpu(isDetected ? policy::cpuModelOf(cpu::family(), unit == cpu::Bf16Unit::amx)
-	                                          : options.cpuModel);
-	known.cpu.hasBfloat16 = unit != cpu::Bf16Unit::none;
+	if (!isDetected) {
+		const bool hasBfloat16 = known.cpu.hasBfloat16;
+		known.cpu = policy::builtInCpu(options.cpuModel);
+		known.cpu.hasBfloat16 = hasBfloat16;
+	}
 	std::ifstream file(calibrationPath(options));
 	if (!isDetected || options.directory.empty() || !file)
 		return known;

@@ -11,6 +11,9 @@ namespace autoamp::tool {
 // Where `autoamp doctor --calibrate` stores its constants. AUTOAMP_DIR must be known.
 std::string calibrationPath(const policy::Options &options);
 
+// The built-in constants for this CPU.
+policy::Cpu builtInCpu();
+
 struct KnownCpu {
 	policy::Cpu cpu; // one thread
 	bool isCalibrated = false;

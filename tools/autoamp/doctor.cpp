@@ -107,7 +107,9 @@ void addConstants(Section &section, const policy::Options &options)
 	struct stat facts;
 	std::tm date = {};
 	char text[32] = {};
-	if (!known.problem.empty())
+	if (options.cpuModel != policy::CpuModel::automatic)
+		section.add("constants", "those of AUTOAMP_CPU_MODEL=" + options.valueOf(policy::Option::cpuModel));
+	else if (!known.problem.empty())
 		judge(section, "constants", false, fmt::format("built-in; {} is not used: {}", path, known.problem));
 	else if (known.isCalibrated && ::stat(path.c_str(), &facts) == 0 && localtime_r(&facts.st_mtime, &date) &&
 	         std::strftime(text, sizeof text, "%Y-%m-%d %H:%M", &date))
@@ -125,8 +127,9 @@ Section processor(const std::vector<Library> &libraries, const policy::Options &
 	judge(section, "CPU", unit != cpu::Bf16Unit::none,
 	      processorName() + (unit == cpu::Bf16Unit::none  ? ": no AVX512-BF16; calls of a BLAS are kept (cpu_too_old)"
 	                         : unit == cpu::Bf16Unit::amx ? ": AVX512-BF16 and AMX-BF16"
-	                         : cpu::hasSlowDot() ? ": AVX512-BF16, without AMX no faster than fp32; few rows gain"
-	                                             : ": AVX512-BF16"));
+	                         : cpu::hasSlowDot()
+	                             ? ": AVX512-BF16, without AMX no faster than AVX-512 in fp32; few rows gain"
+	                             : ": AVX512-BF16"));
 	const auto engine = queryOneDnn();
 	auto text = engine.path.empty() ? "" : fmt::format("{}  {}", engine.version, engine.path);
 	if (!engine.problem.empty())

@@ -281,8 +281,9 @@ Machine cpuMachine(const KnownCpu &known, const policy::Cpu &idealCpu)
 	Machine machine = {};
 	machine.ideal.cpu = &idealCpu, machine.here.cpu = &known.cpu;
 	machine.place =
-	    fmt::format("{} constants, one thread{}", known.cpu.name,
-	                known.problem.empty() ? "" : fmt::format(" ({}: {})", policy::cpuCalibrationFile, known.problem));
+	    fmt::format("{} constants, one thread{}{}", known.cpu.name,
+	                known.problem.empty() ? "" : fmt::format(" ({}: {})", policy::cpuCalibrationFile, known.problem),
+	                known.cpu.olderSpeed < 1 ? ", a BLAS with AVX-512; an older OpenBLAS gains more" : "");
 	return machine;
 }
 

@@ -199,7 +199,8 @@ OpenedBlas openBlas(const std::string &library)
 		return blas;
 	}
 	const char *(*about)();
-	for (const char *name : {"openblas_get_config", "scipy_openblas_get_config64_", "scipy_openblas_get_config"})
+	for (const char *name :
+	     {"openblas_get_config", "openblas_get_config64_", "scipy_openblas_get_config", "scipy_openblas_get_config64_"})
 		if (blas.about.empty() && find(handle, name, about))
 			blas.about = about();
 	for (const char *name : {"sgemm_", "scipy_sgemm_64_", "scipy_sgemm_", "sgemm_64_"})
