@@ -299,9 +299,8 @@ void calibrate(const CalibrateOptions &options, const policy::Options &configura
 	const Cpu before = thisCpu(configuration).cpu, builtIn = builtInCpu();
 	if (policy::librarySpeed(builtIn, about) < 1)
 		fail(Status::failed,
-		     "doctor: {} has kernels of older CPUs ({}), so its times would be wrong for other libraries; name another "
-		     "one "
-		     "with --blas, or set OPENBLAS_CORETYPE=SkylakeX; nothing was stored",
+		     "doctor: {} has kernels for older CPUs ({}), so its times do not fit other libraries; "
+		     "name another one with --blas, or set OPENBLAS_CORETYPE=SkylakeX; nothing was stored",
 		     shown(blas), about);
 	Cpu after = fitCpu(samples);
 	after.hasBfloat16 = true;
