@@ -105,6 +105,8 @@ uint64_t field(const Options &options, Option option)
 		return static_cast<uint64_t>(options.weights);
 	case Option::gpuModel:
 		return static_cast<uint64_t>(options.gpuModel);
+	case Option::cpuModel:
+		return static_cast<uint64_t>(options.cpuModel);
 	default:
 		REQUIRE(!"a variable of words or a size that this target does not know");
 		return 0;
