@@ -129,7 +129,7 @@ TEST_CASE("the CPU model is near measured times")
 }
 
 // us on one thread of a Xeon (family 6, model 207) without AMX: OpenBLAS 0.3.21 with the kernels SkylakeX, three
-// weights in turn, of which the fp32 product reads the lines of one element of k.
+// weights in turn.
 TEST_CASE("an Intel CPU without AMX gains with few rows only")
 {
 	Cpu xeon = builtInCpu(CpuModel::xeon);

@@ -87,7 +87,8 @@ class Products(unittest.TestCase):
         for name, case in lowered.cases.items():
             with self.subTest(name):
                 self.assertEqual(case["gaps"], "0")
-                if name in ("value.nan_alpha", "value.nan_beta"):  # MKL takes an alpha of NaN for 0; BLIS loses beta on an Intel CPU
+                if name == "value.nan_alpha" or (name, library.name[:4]) == ("value.nan_beta", "blis"):
+                    # MKL takes an alpha of NaN for 0, and BLIS loses such a beta on an Intel CPU.
                     self.assertEqual(int(case["nonfinite"]), int(case["m"]) * int(case["n"]))
                 else:
                     self.assertEqual(case["classes"], plain.cases[name]["classes"])
