@@ -29,7 +29,7 @@ Site &newSite(const CallInfo &info, op::Op op, int ordinal, DescribedCall &descr
 			// The decision depends on the threads of the library, and on its kernels.
 			cpu::recordLibrary(info.interception.original, autoamp_front_loading() != front::Loading::self);
 		}
-		const cpu::Threads threads = cpu::threadsOf(info.interception.original, nullptr);
+		const cpu::Threads threads = cpu::threadsOf(info.interception.original);
 		cpu = info.process.cpu;
 		cpu.threads = threads.most, cpu.usesThreads = threads.pool != cpu::Pool::otherOpenMp;
 		cpu.perThread = cpu::leastPerThread(threads.pool), cpu.hasTwoPools = threads.pool == cpu::Pool::own;

@@ -24,7 +24,6 @@ Reason reasonOf(cpu::Reason reason)
 		return Reason::cpu_too_old;
 	case cpu::Reason::noLibrary:
 	case cpu::Reason::noFunction:
-	case cpu::Reason::isaLimited:
 		return Reason::no_onednn;
 	case cpu::Reason::nothingToDo:
 		return Reason::zero_size;
@@ -126,7 +125,7 @@ lower::Outcome lower(const CallInfo &info, const DescribedCall &described, const
 	cpu::WeightUse use;
 	const auto multiply = [&] {
 		const cpu::Engine engine = cpu::engine();
-		const cpu::Threads threads = cpu::threadsOf(info.interception.original, &engine.dnnl);
+		const cpu::Threads threads = cpu::threadsOf(info.interception.original);
 		// A copy costs as much as ten conversions (docs/adr/0055), so a weight is converted almost as often before.
 		const cpu::Keeping keeping = {modeOf(decision.weights), decision.needsKept && !isPaid,
 		                              decision.needsKept ? 0u : 8u};
@@ -140,7 +139,7 @@ lower::Outcome lower(const CallInfo &info, const DescribedCall &described, const
 	if (isOpen.load(std::memory_order_relaxed)) {
 		reason = multiply();
 	} else {
-		const ForkHold hold; // the first product opens oneDNN
+		const ForkHold hold; // the first product can open oneDNN
 		reason = multiply();
 		isOpen.store(true, std::memory_order_relaxed);
 	}

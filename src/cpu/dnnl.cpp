@@ -1,7 +1,6 @@
 #include "src/cpu/dnnl.h"
 
 #include "src/base/once.h"
-#include "src/cpu/generation.h"
 
 #include <cstdio>
 #include <dlfcn.h>
@@ -35,7 +34,6 @@ Dnnl read(void *library)
 {
 	Dnnl found;
 	found.reason = Reason::none;
-	found.generation = generation();
 	struct Version { // its first members, in all versions
 		int major, minor, patch;
 	};
@@ -47,20 +45,9 @@ Dnnl read(void *library)
 	resolve(found.exceptions.begin, library, "__cxa_begin_catch");
 	resolve(found.exceptions.end, library, "__cxa_end_catch");
 	resolve(found.exceptions.setIp, library, "_Unwind_SetIP");
-	OpenMp openMp;
 	if (!resolve(found.gemm, library, "dnnl_gemm_bf16bf16f32") ||
-	    !resolve(found.effectiveIsa, library, "dnnl_get_effective_cpu_isa") ||
-	    !resolve(openMp.maxThreads, library, "omp_get_max_threads") ||
-	    !resolve(openMp.setThreads, library, "omp_set_num_threads") ||
-	    !resolve(openMp.inParallel, library, "omp_in_parallel") ||
-	    !resolve(openMp.threadNumber, library, "omp_get_thread_num") ||
-	    !resolve(openMp.threadCount, library, "omp_get_num_threads") ||
-	    !resolve(openMp.parallel, library, "GOMP_parallel"))
+	    !resolve(found.effectiveIsa, library, "dnnl_get_effective_cpu_isa") || !findOpenMp(library, found.openMp))
 		found.reason = Reason::noFunction;
-	else if (bf16Unit() != Bf16Unit::amx && unitOf(found) == Bf16Unit::none)
-		found.reason = Reason::isaLimited;
-	else
-		found.openMp = openMp;
 	return found;
 }
 

@@ -1,8 +1,9 @@
-// oneDNN: opened at the first product, never closed. Its header does not declare the function that multiplies, but
-// every version since 1.2 exports it (docs/adr/0054). Any thread; no lock.
+// oneDNN: opened at the first product on a CPU with AMX, never closed. Its header does not declare the function that
+// multiplies, but every version since 1.2 exports it (docs/adr/0054). Any thread; no lock.
 #pragma once
 
 #include "src/cpu/guarded.h"
+#include "src/cpu/library_threads.h"
 #include "src/cpu/processor.h"
 #include "src/cpu/reason.h"
 
@@ -14,17 +15,6 @@ namespace autoamp::cpu {
 using Gemm = int(char transA, char transB, int64_t m, int64_t n, int64_t k, float alpha, const uint16_t *A, int64_t lda,
                  const uint16_t *B, int64_t ldb, float beta, float *C, int64_t ldc);
 
-// Functions of the OpenMP library that oneDNN uses. Without one, there is one thread.
-struct OpenMp {
-	int (*maxThreads)() = [] { return 1; };
-	void (*setThreads)(int) = [](int) {};
-	int (*inParallel)() = [] { return 0; };
-	int (*threadNumber)() = [] { return 0; };
-	int (*threadCount)() = [] { return 1; };
-	void (*parallel)(void (*work)(void *), void *context, unsigned threads,
-	                 unsigned flags) = [](void (*work)(void *), void *context, unsigned, unsigned) { work(context); };
-};
-
 struct Dnnl {
 	Reason reason = Reason::noLibrary; // none: opened, with its functions
 	Gemm *gemm = nullptr;
@@ -32,7 +22,6 @@ struct Dnnl {
 	OpenMp openMp = {};
 	Catch exceptions = {};
 	int major = 0, minor = 0, patch = 0; // 0.0.0: unknown
-	uint32_t generation = 0;             // generation() of the process that opened it
 };
 
 // Opens the library in `folder`, or, if that is null, as the dynamic linker finds it. The caller must hold forks of

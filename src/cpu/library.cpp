@@ -1,6 +1,7 @@
 #include "src/cpu/library.h"
 
 #include "src/base/futex.h"
+#include "src/cpu/processor.h"
 
 #include <atomic>
 #include <cstring>
@@ -16,7 +17,6 @@ constexpr uint32_t unknown = 0, claimed = 1, complete = 2;
 struct Library {
 	std::atomic<const link_map *> map{nullptr}; // pinned by the front: the address identifies it
 	LibraryThreads threads;
-	bool usesGomp = false;
 	const char *kernels = "";
 	std::atomic<uint32_t> state{unknown};
 };
@@ -68,10 +68,12 @@ void recordLibrary(const void *original, bool mayWait)
 		return;
 	}
 	if (void *const handle = dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD)) {
-		library->threads = threadsOf(Dnnl{}, handle);
-		const link_map *const openMp =
-		    library->threads.count ? mapOf(reinterpret_cast<const void *>(library->threads.count)) : nullptr;
-		library->usesGomp = openMp && std::strstr(openMp->l_name, "libgomp");
+		library->threads = threadsOf(handle);
+		if (library->threads.pool == Pool::openMp && bf16Unit() == Bf16Unit::amx) {
+			const link_map *const openMp = mapOf(reinterpret_cast<const void *>(library->threads.openMp.parallel));
+			if (!openMp || !std::strstr(openMp->l_name, "libgomp"))
+				library->threads.pool = Pool::otherOpenMp;
+		}
 		library->kernels = kernelsOf(handle);
 		dlclose(handle);
 	}
@@ -80,16 +82,10 @@ void recordLibrary(const void *original, bool mayWait)
 	base::futexWakeAll(&library->state);
 }
 
-Threads threadsOf(const void *original, const Dnnl *engine)
+Threads threadsOf(const void *original)
 {
 	const Library *const library = recorded(original);
-	if (!library)
-		return {1, Pool::none};
-	Threads threads = library->threads.now();
-	const bool isShared = engine ? library->threads.count == engine->openMp.maxThreads : library->usesGomp;
-	if (threads.pool == Pool::otherOpenMp && isShared)
-		threads.pool = Pool::sharedOpenMp;
-	return threads;
+	return library ? library->threads.now() : Threads(1, Pool::none);
 }
 
 const char *kernelsOfLibrary(const void *original)

@@ -9,9 +9,9 @@ namespace autoamp::cpu {
 // thread is recording it, the function waits for it, at most a second. mayWait: false if this thread holds the loader.
 void recordLibrary(const void *original, bool mayWait);
 
-// The threads that the library would use now; one for a library that is not recorded. If its threads are those of an
-// OpenMP library, `engine` tells whether oneDNN uses the same; null: the threads of libgomp count as shared.
-Threads threadsOf(const void *original, const Dnnl *engine);
+// The threads that the library would use now; one for a library that is not recorded. On a CPU with AMX, products can
+// use the threads of libgomp only, which oneDNN uses.
+Threads threadsOf(const void *original);
 
 // Its kernelsOf(); empty for a library that is not recorded.
 const char *kernelsOfLibrary(const void *original);

@@ -1,5 +1,7 @@
 #include "src/cpu/library_threads.h"
 
+#include "src/cpu/generation.h"
+
 #include <cstdio>
 #include <dlfcn.h>
 #include <initializer_list>
@@ -13,6 +15,13 @@ using Query = int();
 Query *find(void *library, const char *name)
 {
 	return reinterpret_cast<Query *>(dlsym(library, name));
+}
+
+template <typename Function>
+bool resolve(Function *&function, void *library, const char *name)
+{
+	function = reinterpret_cast<Function *>(dlsym(library, name));
+	return function;
 }
 
 // The wheels of NumPy and SciPy rename the functions of OpenBLAS.
@@ -29,7 +38,7 @@ Function *findOpenBlas(void *library, const char *name)
 	return nullptr;
 }
 
-// In the scope of the program, which can have another OpenMP library than oneDNN. It stays loaded.
+// In the scope of the program, which can have another OpenMP library than the BLAS. It stays loaded.
 Query *findInParallel()
 {
 	Query *const found = find(RTLD_DEFAULT, "omp_in_parallel");
@@ -39,27 +48,43 @@ Query *findInParallel()
 	return found;
 }
 
-LibraryThreads read(const Dnnl &dnnl, void *library)
+LibraryThreads read(void *library)
 {
+	OpenMp functions;
+	const bool isUsable = findOpenMp(library, functions);
 	Query *const openMp = find(library, "omp_get_max_threads");
-	const bool isShared = openMp && openMp == dnnl.openMp.maxThreads;
-	const LibraryThreads byOpenMp{isShared ? Pool::sharedOpenMp : Pool::otherOpenMp, openMp,
-	                              find(library, "omp_in_parallel")};
+	const LibraryThreads byOpenMp{isUsable ? Pool::openMp : Pool::otherOpenMp, openMp, find(library, "omp_in_parallel"),
+	                              functions};
 	if (Query *const count = findOpenBlas(library, "openblas_get_num_threads")) {
 		Query *const parallel = findOpenBlas(library, "openblas_get_parallel");
 		const int build = parallel ? parallel() : 0;
 		if (build == 2 && openMp) // its own count is set by the next product
 			return byOpenMp;
-		return {build == 0 ? Pool::none : Pool::own, count, findInParallel()};
+		return {build == 0 ? Pool::none : Pool::own, count, findInParallel(), {}};
 	}
 	if (Query *const count = find(library, "MKL_Get_Max_Threads")) // its OpenMP library may be opened later
-		return {byOpenMp.pool, count, byOpenMp.inParallel};
+		return {byOpenMp.pool, count, byOpenMp.inParallel, functions};
 	if (Query *const count = find(library, "bli_thread_get_num_threads"))
-		return {openMp ? byOpenMp.pool : Pool::own, count, openMp ? byOpenMp.inParallel : findInParallel()};
+		return {openMp ? byOpenMp.pool : Pool::own, count, openMp ? byOpenMp.inParallel : findInParallel(), functions};
 	return openMp ? byOpenMp : LibraryThreads{};
 }
 
 } // namespace
+
+bool findOpenMp(void *library, OpenMp &found)
+{
+	OpenMp openMp;
+	openMp.generation = generation();
+	if (!resolve(openMp.maxThreads, library, "omp_get_max_threads") ||
+	    !resolve(openMp.setThreads, library, "omp_set_num_threads") ||
+	    !resolve(openMp.inParallel, library, "omp_in_parallel") ||
+	    !resolve(openMp.threadNumber, library, "omp_get_thread_num") ||
+	    !resolve(openMp.threadCount, library, "omp_get_num_threads") ||
+	    !resolve(openMp.parallel, library, "GOMP_parallel"))
+		return false;
+	found = openMp;
+	return true;
+}
 
 const char *kernelsOf(void *library)
 {
@@ -74,12 +99,13 @@ Threads LibraryThreads::now() const
 	if (pool == Pool::none || (inParallel && inParallel()))
 		return {1, pool};
 	const int threads = count();
-	return {threads > 1 ? static_cast<unsigned>(threads) : 1, pool};
+	const bool isInherited = pool == Pool::openMp && openMp.generation != generation();
+	return {threads > 1 ? static_cast<unsigned>(threads) : 1, isInherited ? Pool::otherOpenMp : pool, &openMp};
 }
 
-LibraryThreads threadsOf(const Dnnl &dnnl, void *library)
+LibraryThreads threadsOf(void *library)
 {
-	const LibraryThreads found = read(dnnl, library);
+	const LibraryThreads found = read(library);
 	dlerror(); // clears the error, which must not reach the application
 	return found;
 }

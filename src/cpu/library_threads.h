@@ -1,32 +1,50 @@
 // The threads that a BLAS library of the program would use. Any thread; no lock.
 #pragma once
 
-#include "src/cpu/dnnl.h"
-
 #include <cstdint>
 
 namespace autoamp::cpu {
 
+// Functions of an OpenMP library that has those of libgomp, as libiomp5 and libomp have. Without one, there is one
+// thread.
+struct OpenMp {
+	int (*maxThreads)() = [] { return 1; };
+	void (*setThreads)(int) = [](int) {};
+	int (*inParallel)() = [] { return 0; };
+	int (*threadNumber)() = [] { return 0; };
+	int (*threadCount)() = [] { return 1; };
+	void (*parallel)(void (*work)(void *), void *context, unsigned threads,
+	                 unsigned flags) = [](void (*work)(void *), void *context, unsigned, unsigned) { work(context); };
+	uint32_t generation = 0; // generation() of the process that found it; its threads are missing in a child
+};
+
+// Finds them in a handle of dlopen and the libraries that it needs. False: one is missing, and `found` is unchanged.
+bool findOpenMp(void *library, OpenMp &found);
+
 enum class Pool : uint8_t {
-	none,         // one thread: a sequential library
-	own,          // the library's own threads, without OpenMP
-	sharedOpenMp, // those of the OpenMP library that oneDNN uses
-	otherOpenMp,  // those of another OpenMP library
+	none,        // one thread: a sequential library
+	own,         // the library's own threads, without OpenMP
+	openMp,      // those of an OpenMP library that products can use
+	otherOpenMp, // those of one that they cannot use
 };
 
 // Least multiplications of a product for each thread, which take 10 to 20 us, or four times as many if the threads are
 // our own, which sleep. Shorter parts take longer than the wake-up of a thread.
 constexpr double leastPerThread(Pool pool)
 {
-	return pool == Pool::sharedOpenMp ? 1 << 21 : 1 << 23;
+	return pool == Pool::openMp ? 1 << 21 : 1 << 23;
 }
 
 // Threads that a product may have.
 struct Threads {
-	Threads(unsigned most, Pool pool = Pool::sharedOpenMp) : most(most), pool(pool) {}
+	Threads(unsigned most, Pool pool = Pool::openMp, const OpenMp *openMp = nullptr)
+	    : most(most), pool(pool), openMp(openMp)
+	{
+	}
 
 	unsigned most;
 	Pool pool;
+	const OpenMp *openMp; // null: that of oneDNN
 };
 
 // Where a library has its settings.
@@ -34,13 +52,14 @@ struct LibraryThreads {
 	Pool pool = Pool::none;
 	int (*count)() = nullptr;
 	int (*inParallel)() = nullptr; // the calling thread runs in a parallel region of OpenMP
+	OpenMp openMp = {};
 
-	// The present ones, which the program may change: a few nanoseconds. At least one.
+	// The present ones, which the program may change: a few nanoseconds. At least one. Refers to this object.
 	Threads now() const;
 };
 
 // `library`: a handle of dlopen. Searches the libraries that it needs as well, for OpenBLAS, MKL, BLIS, and OpenMP.
-LibraryThreads threadsOf(const Dnnl &dnnl, void *library);
+LibraryThreads threadsOf(void *library);
 
 // The name of the kernels that an OpenBLAS uses on this CPU, a constant of the library; empty for another library.
 const char *kernelsOf(void *library);

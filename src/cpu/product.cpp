@@ -51,7 +51,7 @@ Threads threadsFor(const Product &product, Threads most)
 {
 	const double parts = static_cast<double>(product.m) * static_cast<double>(product.n) *
 	                     static_cast<double>(product.k) / leastPerThread(most.pool);
-	return {parts < most.most ? static_cast<unsigned>(parts) : most.most, most.pool};
+	return {parts < most.most ? static_cast<unsigned>(parts) : most.most, most.pool, most.openMp};
 }
 
 // The weight of a product is the operand with more rows or columns of the result. Only if it is large, and the other
@@ -62,17 +62,6 @@ WeightReason reasonAgainstKeeping(const Product &product, Bf16Unit unit)
 	if (outer < 256 || product.k < 128 || outer * product.k < 64 << 10)
 		return WeightReason::tooSmall;
 	return rows > (unit == Bf16Unit::amx ? 32 : 256) || 2 * rows > outer ? WeightReason::manyRows : WeightReason::none;
-}
-
-// The choice depends on the sizes only, because the orders of sums differ. oneDNN packs the converted operands once
-// more, into memory that it allocates at each call: with large ones, the program's heap shrinks and grows. Small ones
-// are as fast in both, or, where VDPBF16PS is slow, faster in our own kernel.
-bool needsOneDnn(const Product &product, Bf16Unit unit, bool usesFma)
-{
-	if (unit == Bf16Unit::amx)
-		return true;
-	// With an odd k, oneDNN 2.6.3 makes NaN from some infinite values.
-	return std::max(product.m, product.n) < (usesFma ? 128 : 256) && product.k % 2 == 0;
 }
 
 Reason multiplyFewRows(const Product &product, const Matrix &a, const Matrix &b, Team &team, size_t budget,
@@ -173,9 +162,9 @@ void noteKind(const Product &product, unsigned threads, bool isOverwritten)
 
 Engine engine()
 {
-	static constexpr Dnnl none{.reason = Reason::cpuTooOld};
+	static constexpr Dnnl none;
 	const Bf16Unit unit = bf16Unit();
-	return {unit, unit == Bf16Unit::none ? none : dnnl()};
+	return {unit, unit == Bf16Unit::amx ? dnnl() : none};
 }
 
 Reason multiply(const Product &product, Threads threads, size_t budget, const Engine &on)
@@ -196,9 +185,6 @@ Reason multiply(const Product &product, Threads threads, size_t budget, const Ke
 		return Reason::invalidArguments;
 	if (m == 0 || n == 0 || k == 0 || alpha == 0)
 		return Reason::nothingToDo;
-	const Stay stay;
-	if (!stay)
-		return Reason::noLibrary;
 	if (overlap(a, c) || overlap(b, c))
 		return Reason::overlap;
 
@@ -215,12 +201,11 @@ Reason multiply(const Product &product, Threads threads, size_t budget, const Ke
 		use.reason = WeightReason::weightsOff;
 	if (keeping.onlyIfKept)
 		return Reason::notKept;
-	if (!needsOneDnn(product, unit, on.usesFma))
+	if (unit != Bf16Unit::amx)
 		return multiplyPacked(product, a, b, team, budget, on.usesFma);
-	if (on.dnnl.reason != Reason::none)
-		return on.dnnl.reason;
-	if (inDnnl == Bf16Unit::none)
-		return Reason::isaLimited;
+	const Stay stay;
+	if (!stay)
+		return Reason::noLibrary;
 	if (stay.mayHang())
 		return Reason::forkedInside;
 

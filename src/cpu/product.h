@@ -2,9 +2,9 @@
 // all spellings, after the policy has decided. Any thread. Not reentrant on a thread: the front's wrapper must let
 // inner calls pass.
 //
-// The first product of a process opens oneDNN, and the first ones of a kind generate its code. The caller must hold
-// forks of other threads during the first product (src/life/fork_hold.h). It also holds a base::CallerState, because
-// oneDNN computes in the floating-point environment and must not be cancelled.
+// On a CPU with AMX, the first product of a process opens oneDNN, and the first ones of a kind generate its code. The
+// caller must hold forks of other threads during the first product (src/life/fork_hold.h). It also holds a
+// base::CallerState, because oneDNN computes in the floating-point environment and must not be cancelled.
 #pragma once
 
 #include "src/cpu/dnnl.h"

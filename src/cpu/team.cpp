@@ -9,20 +9,20 @@ namespace autoamp::cpu {
 
 namespace {
 
-unsigned sizeFor(const Dnnl &dnnl, Threads wanted)
+unsigned sizeFor(const Dnnl &dnnl, const OpenMp &openMp, Threads wanted)
 {
 	switch (wanted.pool) {
 	case Pool::none:
 	case Pool::otherOpenMp: // its idle threads spin, where ours would have to run
 		return 1;
-	case Pool::sharedOpenMp:
-		if (dnnl.generation != generation())
+	case Pool::openMp:
+		if (openMp.generation != generation() || (dnnl.gemm && dnnl.openMp.parallel != openMp.parallel))
 			return 1;
 		break;
 	case Pool::own:
 		break;
 	}
-	return wanted.most > 1 && !dnnl.openMp.inParallel() ? wanted.most : 1;
+	return wanted.most > 1 && !openMp.inParallel() ? wanted.most : 1;
 }
 
 // Parts have whole vectors, except that the last one has the rest as well: oneDNN sums a single row or column in
@@ -37,9 +37,9 @@ int64_t boundary(int64_t length, unsigned part, unsigned parts)
 } // namespace
 
 Team::Team(const Dnnl &dnnl, Threads wanted)
-    : dnnl_(dnnl), workers_(wanted.pool == Pool::own ? sizeFor(dnnl, wanted) - 1 : 0),
-      before_(dnnl.openMp.maxThreads()),
-      openMpThreads_(wanted.pool == Pool::sharedOpenMp ? static_cast<int>(sizeFor(dnnl, wanted)) : 1)
+    : dnnl_(dnnl), openMp_(wanted.openMp ? *wanted.openMp : dnnl.openMp),
+      workers_(wanted.pool == Pool::own ? sizeFor(dnnl, openMp_, wanted) - 1 : 0), before_(dnnl.openMp.maxThreads()),
+      openMpThreads_(wanted.pool == Pool::openMp ? static_cast<int>(sizeFor(dnnl, openMp_, wanted)) : 1)
 {
 	if (openMpThreads_ != before_)
 		dnnl_.openMp.setThreads(openMpThreads_);

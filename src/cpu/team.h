@@ -1,6 +1,6 @@
-// The threads of one product. There are two kinds: the threads of the OpenMP library that oneDNN uses, if the program's
-// BLAS uses them too, and our own, if the BLAS has threads without OpenMP. A second OpenMP pool would make both slower
-// by half, because its idle threads spin. Any thread; stateless.
+// The threads of one product. There are two kinds: the threads of the OpenMP library of the program's BLAS, and our
+// own, if the BLAS has threads without OpenMP. A second OpenMP pool would make both slower by half, because its idle
+// threads spin. Any thread; stateless.
 #pragma once
 
 #include "src/cpu/dnnl.h"
@@ -15,8 +15,8 @@ class Team
 {
 public:
 	// At most `wanted` threads. One thread inside a parallel region of the program, whose threads are busy. Also one if
-	// the team is that of OpenMP in a child of the process that opened oneDNN: libgomp would wait for threads that
-	// fork() did not copy.
+	// oneDNN was opened and uses another OpenMP library, or in a child of the process that found the OpenMP library:
+	// libgomp would wait for threads that fork() did not copy.
 	Team(const Dnnl &dnnl, Threads wanted);
 	~Team();
 	Team(const Team &) = delete;
@@ -38,8 +38,8 @@ public:
 		struct Context {
 			const OpenMp &openMp;
 			Work &work;
-		} context{dnnl_.openMp, work};
-		dnnl_.openMp.parallel(
+		} context{openMp_, work};
+		openMp_.parallel(
 		    [](void *data) {
 			    auto &[openMp, each] = *static_cast<Context *>(data);
 			    each(openMp.threadNumber(), openMp.threadCount());
@@ -71,6 +71,7 @@ private:
 	}
 
 	const Dnnl &dnnl_;
+	const OpenMp &openMp_;
 	Workers workers_;
 	const int before_, openMpThreads_; // numbers of this thread; one if there are workers
 };

@@ -64,10 +64,7 @@ constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 	  "update the driver (525 or newer; see autoamp doctor)")                                                          \
 	X(weight_not_kept,                                                                                                 \
 	  "few rows: the product gains once its weight has stayed unchanged for three products and is kept", "")           \
-	X(no_onednn,                                                                                                       \
-	  "oneDNN, which small products need, could not be opened (libdnnl.so.3, .3.6 or .2), or "                         \
-	  "ONEDNN_MAX_CPU_ISA limits it",                                                                                  \
-	  "install libdnnl2 (Debian) or the PyPI package onednn-cpu-gomp (docs/cpu.md), or unset ONEDNN_MAX_CPU_ISA")      \
+	X(no_onednn, "the process exits, and oneDNN, which multiplies on a CPU with AMX, can no longer be used", "")       \
 	X(forked_inside,                                                                                                   \
 	  "the process was forked while another thread multiplied in bfloat16: the child may wait for that thread's lock", \
 	  "fork while no thread multiplies, or start the child as a program of its own (exec)")                            \

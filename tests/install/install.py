@@ -107,7 +107,7 @@ class Installed(unittest.TestCase):
         self.autoamp("run", "--device", "cpu", "--strategy", "cast", "-o", trace, "--", str(MULTIPLIES), "sgemm", "20")
         report = self.autoamp("report", "--report", "ops", "--format", "csv", trace)
         self.assertRegex(report, r"\nsgemm_,|,sgemm_,")
-        if "avx512_bf16" in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8") and "no_onednn" not in report:
+        if "avx512_bf16" in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8"):
             self.assertIn("lowered", report)
 
     def test_header_and_pkgconfig(self):

@@ -82,7 +82,7 @@ bool succeedsInChild(const std::function<bool()> &run)
 struct Case {
 	std::vector<float> A, B, C;
 	Product product;
-	Engine on = engine();
+	Engine on = {bf16Unit(), dnnl()};
 
 	Case(int64_t m, int64_t n, int64_t k, bool transA = false, bool transB = false, float alpha = 1, float beta = 0)
 	{
@@ -396,7 +396,7 @@ TEST_CASE("the threads of the program's library are found")
 	const auto of = [](const std::string &path) {
 		void *const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
 		REQUIRE(library);
-		const LibraryThreads found = threadsOf(dnnl(), library);
+		const LibraryThreads found = threadsOf(library);
 		CHECK(dlerror() == nullptr);
 		return found;
 	};
@@ -421,7 +421,7 @@ TEST_CASE("the threads of the program's library are found")
 	const OpenMp &openMp = dnnl().openMp;
 	const int before = openMp.maxThreads();
 	const LibraryThreads shared = of("libgomp.so.1");
-	CHECK(shared.pool == Pool::sharedOpenMp);
+	CHECK(shared.pool == Pool::openMp);
 	openMp.setThreads(3);
 	CHECK(shared.now().most == 3);
 	openMp.setThreads(before);
@@ -434,7 +434,12 @@ TEST_CASE("the threads of the program's library are found")
 	std::filesystem::copy_file(original.dli_fname, copy);
 	const LibraryThreads other = of(copy);
 	std::filesystem::remove_all(folder);
-	CHECK(other.pool == Pool::otherOpenMp);
+	CHECK(other.pool == Pool::openMp);
+	other.openMp.setThreads(2);
+	CHECK(Team(Dnnl{}, other.now()).size() == 2);
+	CHECK(Team(dnnl(), other.now()).size() == 1); // oneDNN has another one
+	CHECK(succeedsInChild(
+	    [&] { return other.now().pool == Pool::otherOpenMp && Team(Dnnl{}, other.now()).size() == 1; }));
 }
 
 TEST_CASE("a library with threads of its own has one in a parallel region of the program")
@@ -442,7 +447,7 @@ TEST_CASE("a library with threads of its own has one in a parallel region of the
 	REQUIRE(dlopen("libgomp.so.1", RTLD_NOW | RTLD_GLOBAL));
 	void *const library = dlopen(STUBS "/libblas-wheel.so", RTLD_NOW | RTLD_LOCAL);
 	REQUIRE(library);
-	const LibraryThreads found = threadsOf(Dnnl{}, library); // without oneDNN
+	const LibraryThreads found = threadsOf(library);
 	CHECK(found.now().most == 7);
 	static std::atomic<unsigned> inside, wrong;
 	dnnl().openMp.parallel(
@@ -458,13 +463,13 @@ TEST_CASE("a library with threads of its own has one in a parallel region of the
 TEST_CASE("the threads of the OpenBLAS libraries of Debian are found")
 {
 	for (const auto &[build, pool] :
-	     {std::pair("serial", Pool::none), {"pthread", Pool::own}, {"openmp", Pool::sharedOpenMp}}) {
+	     {std::pair("serial", Pool::none), {"pthread", Pool::own}, {"openmp", Pool::openMp}}) {
 		const std::string path = std::string("/usr/lib/x86_64-linux-gnu/openblas-") + build + "/libblas.so.3";
 		void *const library = std::filesystem::exists(path) ? dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
 		if (!library)
 			continue;
 		CAPTURE(path);
-		const LibraryThreads found = threadsOf(dnnl(), library);
+		const LibraryThreads found = threadsOf(library);
 		CHECK(found.pool == pool);
 		if (pool == Pool::none)
 			continue;

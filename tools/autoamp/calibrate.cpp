@@ -281,8 +281,9 @@ void calibrate(const CalibrateOptions &options, const policy::Options &configura
 		fail(Status::wrong, "doctor: --calibrate measures this CPU; unset AUTOAMP_CPU_MODEL");
 	if (cpu::bf16Unit() == cpu::Bf16Unit::none)
 		fail(Status::failed, "doctor: this CPU has no AVX512-BF16; its calls are not lowered");
-	if (const auto engine = queryOneDnn(); !engine.problem.empty())
-		fail(Status::failed, "doctor: oneDNN is not usable: {}", engine.problem);
+	if (cpu::bf16Unit() == cpu::Bf16Unit::amx)
+		if (const auto engine = queryOneDnn(); !engine.problem.empty())
+			fail(Status::failed, "doctor: AMX is not used: {}", engine.problem);
 	std::string blas = options.blas;
 	if (blas.empty()) {
 		const auto libraries = visibleBlas();

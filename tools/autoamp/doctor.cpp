@@ -130,11 +130,13 @@ Section processor(const std::vector<Library> &libraries, const policy::Options &
 	                         : cpu::hasSlowDot()
 	                             ? ": AVX512-BF16, without AMX no faster than AVX-512 in fp32; few rows gain"
 	                             : ": AVX512-BF16"));
-	const auto engine = queryOneDnn();
-	auto text = engine.path.empty() ? "" : fmt::format("{}  {}", engine.version, engine.path);
-	if (!engine.problem.empty())
-		text += fmt::format("{}small products are not lowered: {}", text.empty() ? "" : ": ", engine.problem);
-	judge(section, "oneDNN", engine.problem.empty(), text);
+	if (unit == cpu::Bf16Unit::amx) {
+		const auto engine = queryOneDnn();
+		auto text = engine.path.empty() ? "" : fmt::format("{}  {}", engine.version, engine.path);
+		if (!engine.problem.empty())
+			text += fmt::format("{}AMX is not used: {}", text.empty() ? "" : ": ", engine.problem);
+		judge(section, "oneDNN", engine.problem.empty(), text);
+	}
 	policy::Cpu older;
 	older.avx2Speed = older.olderSpeed = 0;
 	for (const auto &library : libraries) {

@@ -136,13 +136,12 @@ void printOneDnn()
 	Dl_info owner;
 	const bool isFound = library.gemm && ::dladdr(reinterpret_cast<void *>(library.gemm), &owner) && owner.dli_fname;
 	printFact(fmt::format("{}.{}.{}", library.major, library.minor, library.patch), isFound ? owner.dli_fname : "",
-	          library.reason == cpu::Reason::none && cpu::unitOf(library) != cpu::Bf16Unit::none ? ""
+	          library.reason == cpu::Reason::none && cpu::unitOf(library) == cpu::Bf16Unit::amx ? ""
 	          : library.reason == cpu::Reason::noLibrary ? "libdnnl.so.3, libdnnl.so.3.6 and libdnnl.so.2 are not found"
 	          : library.reason == cpu::Reason::noFunction
 	              ? "it lacks dnnl_gemm_bf16bf16f32, or was built without OpenMP"
-	          : library.reason == cpu::Reason::none || library.reason == cpu::Reason::isaLimited
-	              ? "it would emulate bfloat16: the CPU, or ONEDNN_MAX_CPU_ISA, does not allow AVX512-BF16"
-	              : "no memory");
+	          : library.reason == cpu::Reason::none ? "the kernel or ONEDNN_MAX_CPU_ISA does not allow AMX"
+	                                                : "no memory");
 }
 
 // Loads the core in the same way as the front (inject/open_core.cpp).

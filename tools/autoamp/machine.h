@@ -54,10 +54,10 @@ std::vector<Library> visibleLibraries();
 // The CPU BLAS libraries that the loader finds by name; paths without symbolic links.
 std::vector<Library> visibleBlas();
 
-// oneDNN, which computes products of a CPU BLAS in bfloat16.
+// oneDNN, which computes products of a CPU BLAS in bfloat16 on a CPU with AMX.
 struct OneDnn {
 	std::string path, version; // empty: not found
-	std::string problem;       // why it is not usable; empty: it is
+	std::string problem;       // why it does not use AMX; empty: it does
 };
 OneDnn queryOneDnn();
 

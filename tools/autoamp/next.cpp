@@ -409,17 +409,6 @@ Choice allowMore(const Facts &facts)
 	return most > 0 ? Choice(best) : Choice();
 }
 
-Choice installOneDnn(const Facts &facts)
-{
-	const auto found = facts.reasons.find(Reason::no_onednn);
-	if (found == facts.reasons.end() || !facts.isLarge(found->second.ns))
-		return {};
-	return step(policy::advice(Reason::no_onednn),
-	            fmt::format("{} ({}): {}", plural(found->second.calls, "call"), policy::name(Reason::no_onednn),
-	                        policy::meaning(Reason::no_onednn)),
-	            fmt::format("{} doctor", invocation), found->second.ns, "model");
-}
-
 Choice keepWeights(const Facts &facts)
 {
 	const auto &estimate = facts.account.weightsEstimate;
@@ -581,8 +570,8 @@ NextStep chooseNext(const Runs &runs, const Account &account, const Again &again
 {
 	const auto facts = factsOf(runs, account, again, report);
 	for (const auto choose :
-	     {whatIf, recordAgain, protectValues, checkWeights, avoidError, raiseLevel, avoidLoss, installOneDnn,
-	      keepWeights, keepWeightsOnCpu, mendWeights, chooseStrategy, dropRule, allowMore, measure, readMore})
+	     {whatIf, recordAgain, protectValues, checkWeights, avoidError, raiseLevel, avoidLoss, keepWeights,
+	      keepWeightsOnCpu, mendWeights, chooseStrategy, dropRule, allowMore, measure, readMore})
 		if (auto next = choose(facts))
 			return *next;
 	return {}; // readMore always has one

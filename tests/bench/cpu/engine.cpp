@@ -59,12 +59,13 @@ int main(int argc, char **argv)
 	if (const auto set = reinterpret_cast<void (*)(int)>(dlsym(library, "openblas_set_num_threads")))
 		set(threads);
 	const Engine on = engine();
-	if (on.unit == Bf16Unit::none || on.dnnl.reason != Reason::none)
-		return std::printf("no engine: reason %d\n", static_cast<int>(on.dnnl.reason)), 77;
-	const Threads engineThreads = threads == 1 ? Threads(1) : threadsOf(on.dnnl, library).now();
+	if (on.unit == Bf16Unit::none)
+		return std::puts("this CPU has no AVX512-BF16"), 77;
+	const LibraryThreads found = threadsOf(library);
+	const Threads engineThreads = threads == 1 ? Threads(1) : found.now();
 	const auto core = reinterpret_cast<const char *(*)()>(dlsym(library, "openblas_get_corename"));
-	std::printf("oneDNN %d.%d.%d; %s; threads: sgemm %d, engine %u; %s time\n", on.dnnl.major, on.dnnl.minor,
-	            on.dnnl.patch, core ? core() : "", threads, engineThreads.most, threads == 1 ? "CPU" : "wall");
+	std::printf("%s; threads: sgemm %d, engine %u; %s time\n", core ? core() : "", threads, engineThreads.most,
+	            threads == 1 ? "CPU" : "wall");
 	std::puts("      m     n     k   sgemm  engine GFLOP/s   ratio (quartiles)");
 
 	std::vector<std::vector<int>> shapes;

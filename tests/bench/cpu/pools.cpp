@@ -147,9 +147,8 @@ void compareAlternation(Gemm<float> *sgemm, Gemm<double> *dgemm, Threads threads
 			const int which = (round + i) % 3;
 			const auto [single, twice] = alternate(
 			    [&] {
-				    which == 0
-				        ? floats.multiplyBy(sgemm)
-				        : multiplyByEngine(floats, which == 1 ? threads : Threads(threads.most, Pool::sharedOpenMp));
+				    which == 0 ? floats.multiplyBy(sgemm)
+				               : multiplyByEngine(floats, which == 1 ? threads : Threads(threads.most, Pool::openMp));
 			    },
 			    doubles, dgemm);
 			times[which][0].push_back(single), times[which][1].push_back(twice);
@@ -203,11 +202,12 @@ int main(int argc, char **argv)
 	const auto dgemm = library ? find<double>(library, "d") : nullptr;
 	if (!sgemm || !dgemm)
 		return std::printf("no sgemm_ and dgemm_ in %s\n", argv[1]), 1;
-	const Engine on = engine();
+	const Engine on = {bf16Unit(), dnnl()};
 	if (on.unit == Bf16Unit::none || on.dnnl.reason != Reason::none)
 		return std::printf("no engine: reason %d\n", static_cast<int>(on.dnnl.reason)), 77;
-	const Threads threads = threadsOf(on.dnnl, library).now();
-	const char *const kinds[] = {"none", "own", "OpenMP of oneDNN", "other OpenMP"};
+	const LibraryThreads found = threadsOf(library);
+	const Threads threads = found.now();
+	const char *const kinds[] = {"none", "own", "OpenMP", "other OpenMP"};
 	std::printf("oneDNN %d.%d.%d; threads of the library: %u, pool: %s\n", on.dnnl.major, on.dnnl.minor, on.dnnl.patch,
 	            threads.most, kinds[static_cast<int>(threads.pool)]);
 	std::puts("GFLOP/s: library, engine on 1 thread, engine; ratios (quartiles) of 1 thread, of the engine");

@@ -289,8 +289,6 @@ void write(const std::string &scenario, int number)
 		const RowId row = call(lane, onCpu(product("lowered", "white_list", 4096)), 60);
 		recorder.weights({.row = row, .reason = "memory_budget", .converted = 1, .refused = 1, .bytes = 600 << 20});
 		recorder.weights({.row = row, .reason = "memory_budget", .converted = 59});
-	} else if (scenario == "cpu_no_onednn") {
-		call(lane, onCpu(product("fallback", "no_onednn", 1024)), 10);
 	} else if (scenario == "cpu_observed") {
 		call(lane, onCpu(product("observed", "white_list", 1024)), 10);
 		Row row = onCpu(other("cblas_dgemm", "float64", "float64"));

@@ -1,4 +1,4 @@
-// Libraries with the name of oneDNN that do not work: -DLACKS the function, -DTHROWS, -DREFUSES, -DEMULATES bfloat16.
+// Libraries with the name of oneDNN that do not work: -DLACKS the function, -DTHROWS, -DREFUSES, -DLIMITED to AVX-512.
 #include <cstdint>
 #include <stdexcept>
 
@@ -6,10 +6,10 @@
 
 EXPORT int dnnl_get_effective_cpu_isa()
 {
-#ifdef EMULATES
-	return 0x27; // AVX-512 without bfloat16
-#else
+#ifdef LIMITED
 	return 0xe7;
+#else
+	return 0x3e7; // AMX
 #endif
 }
 
