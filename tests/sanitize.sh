@@ -47,12 +47,10 @@ preloaded() { # CLIENT [VARIABLE=VALUE...]
     env LD_PRELOAD="$(runtime "${tool:0:1}san") $out/inject/libautoamp.so" LD_LIBRARY_PATH="$build/tools/emulated" \
         AUTOAMP_STRATEGY=cast AUTOAMP_TRACE=ops AUTOAMP_TRACE_FILE="$out/traces/%e.%p.aat" "$@" "${client[@]}"
 }
-clients() { # CLIENT...
-    local client dtype
+clients() { # CLIENT...: in float16, which also runs the code for bfloat16, and scales
+    local client
     for client in "$@"; do
-        for dtype in float16 bfloat16; do
-            check "${client%% *} in $dtype, $tool" preloaded "$client" AUTOAMP_DTYPE=$dtype
-        done
+        check "${client%% *}, $tool" preloaded "$client" AUTOAMP_DTYPE=float16
     done
 }
 
@@ -81,13 +79,11 @@ scalers() { # probes around the updates of gradient scalers, in threads and in a
 }
 
 weights() { # kept copies in graphs, threads and streams, and their release
-    local mode dtype
+    local mode
     for mode in checked frozen; do
-        for dtype in float16 bfloat16; do
-            check "clients/weights, $mode, $dtype, $tool" preloaded \
-                'clients/weights --case same.* --case change.step --case change.replayed* --case change.freed
-                 --case change.threads --case change.streams --case reset' AUTOAMP_WEIGHTS=$mode AUTOAMP_DTYPE=$dtype
-        done
+        check "clients/weights, $mode, $tool" preloaded \
+            'clients/weights --case same.* --case change.step --case change.replayed* --case change.freed
+             --case change.threads --case change.streams --case reset' AUTOAMP_WEIGHTS=$mode AUTOAMP_DTYPE=float16
     done
 }
 
@@ -130,6 +126,7 @@ address)
     # Thousands of products, and a large one, take three minutes here. The other cases run the same code.
     check 'unit_kernels, address and undefined' "$out/tests/unit/unit_kernels" -w NoTests \
         '~"an audit measures the error of hostile products*" ~"every part of a large product counts"'\
+' ~"a changed element is found within 64 calls*" ~"the loss check finds what the published model finds*"'\
 ' ~"each of thousands of pairs*" ~"the strict decision does not depend*"'
     # A child of a process whose threads allocate can inherit a locked allocator of this sanitizer. The other one runs the
     # first two. The last two are many products of code that the others run.

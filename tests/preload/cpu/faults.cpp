@@ -4,7 +4,6 @@
 #include "check.h"
 
 #include <atomic>
-#include <cerrno>
 #include <cfenv>
 #include <cmath>
 #include <csignal>
@@ -21,47 +20,6 @@
 
 extern "C" CblasGemm cblas_sgemm;
 extern "C" Gemm sgemm_;
-
-namespace {
-
-volatile bool isHandling = false;
-std::atomic<int> allocationsInHandler;
-
-} // namespace
-
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-extern "C" {
-
-void *__libc_malloc(size_t bytes), *__libc_realloc(void *block, size_t bytes), *__libc_memalign(size_t, size_t bytes);
-void __libc_free(void *block);
-
-void *malloc(size_t bytes)
-{
-	allocationsInHandler += isHandling;
-	return __libc_malloc(bytes);
-}
-
-void *realloc(void *block, size_t bytes)
-{
-	allocationsInHandler += isHandling;
-	return __libc_realloc(block, bytes);
-}
-
-int posix_memalign(void **block, size_t alignment, size_t bytes)
-{
-	allocationsInHandler += isHandling;
-	*block = __libc_memalign(alignment, bytes);
-	return *block ? 0 : ENOMEM;
-}
-
-void free(void *block)
-{
-	allocationsInHandler += isHandling;
-	__libc_free(block);
-}
-
-} // extern "C"
-#endif
 
 namespace {
 
@@ -223,27 +181,6 @@ void environment()
 	say("environment", usual);
 }
 
-std::atomic<int> inHandler;
-
-// A handler can interrupt malloc, which then must not be called.
-void signals()
-{
-	struct sigaction action = {};
-	action.sa_handler = [](int) {
-		isHandling = true;
-		inHandler += product() != 'w';
-		isHandling = false;
-	};
-	sigaction(SIGALRM, &action, nullptr);
-	const char first = product();
-	ualarm(2000, 2000);
-	bool isGood = true;
-	for (int i = 0; i < 300 || inHandler < 5; i++)
-		isGood &= isRight(i % 50 + 32);
-	ualarm(0, 0);
-	say("signals", isGood && inHandler >= 5 && allocationsInHandler == 0 ? first : 'w');
-}
-
 // The program ends while threads multiply.
 void exitBusy()
 {
@@ -348,7 +285,6 @@ int main(int argc, char **argv)
 	                                                       {"cancellation", cancellation},
 	                                                       {"stacks", stacks},
 	                                                       {"environment", environment},
-	                                                       {"signals", signals},
 	                                                       {"leave", leave},
 	                                                       {"die", die},
 	                                                       {"one", one},

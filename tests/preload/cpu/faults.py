@@ -62,7 +62,7 @@ class Faults(unittest.TestCase):
 
     @lowers
     def test_calls_in_signal_handlers(self):
-        self.fine("faults", "signals", libraries=("stub", "openblas-serial"))
+        self.fine("handler", libraries=("stub", "openblas-serial"))
 
     @lowers
     def test_ends_without_exit(self):
