@@ -63,6 +63,7 @@ Dnnl openDnnl(const char *folder)
 		void *const library = length < static_cast<int>(sizeof path) ? openBeside(path) : nullptr;
 		if (!library)
 			continue;
+		noteOpenMpLibraries();
 		found = read(library);
 		if (found.reason == Reason::none)
 			break;

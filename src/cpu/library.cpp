@@ -1,10 +1,8 @@
 #include "src/cpu/library.h"
 
 #include "src/base/futex.h"
-#include "src/cpu/processor.h"
 
 #include <atomic>
-#include <cstring>
 #include <dlfcn.h>
 #include <link.h>
 
@@ -67,13 +65,9 @@ void recordLibrary(const void *original, bool mayWait)
 		}
 		return;
 	}
+	noteOpenMpLibraries();
 	if (void *const handle = dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD)) {
 		library->threads = threadsOf(handle);
-		if (library->threads.pool == Pool::openMp && bf16Unit() == Bf16Unit::amx) {
-			const link_map *const openMp = mapOf(reinterpret_cast<const void *>(library->threads.openMp.parallel));
-			if (!openMp || !std::strstr(openMp->l_name, "libgomp"))
-				library->threads.pool = Pool::otherOpenMp;
-		}
 		library->kernels = kernelsOf(handle);
 		dlclose(handle);
 	}

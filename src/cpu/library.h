@@ -5,12 +5,12 @@
 
 namespace autoamp::cpu {
 
-// Records the library of the function, once. It needs the loader: the caller holds forks of other threads. If another
-// thread is recording it, the function waits for it, at most a second. mayWait: false if this thread holds the loader.
+// Records the library of the function, once, and the OpenMP libraries of the process. It needs the loader: the caller
+// holds forks of other threads. If another thread is recording it, the function waits for it, at most a second.
+// mayWait: false if this thread holds the loader.
 void recordLibrary(const void *original, bool mayWait);
 
-// The threads that the library would use now; one for a library that is not recorded. On a CPU with AMX, products can
-// use the threads of libgomp only, which oneDNN uses.
+// The threads that the library would use now; one for a library that is not recorded.
 Threads threadsOf(const void *original);
 
 // Its kernelsOf(); empty for a library that is not recorded.

@@ -2,9 +2,13 @@
 
 #include "src/cpu/generation.h"
 
+#include <atomic>
+#include <cstddef>
 #include <cstdio>
+#include <cstring>
 #include <dlfcn.h>
 #include <initializer_list>
+#include <link.h>
 
 namespace autoamp::cpu {
 
@@ -38,35 +42,56 @@ Function *findOpenBlas(void *library, const char *name)
 	return nullptr;
 }
 
-// In the scope of the program, which can have another OpenMP library than the BLAS. It stays loaded.
-Query *findInParallel()
+// Names of OpenMP libraries: libgomp.so.1, libgomp-a34b3233.so.1.0.0 (in wheels), libomp.so.5, libiomp5.so.
+struct Names {
+	static constexpr unsigned most = 4;
+	char text[most][512]; // of longer paths, and of more libraries, regions are not noticed
+	unsigned count = 0;
+	unsigned long long before, now = 0; // loaded libraries until the last call, and now
+};
+
+int addName(dl_phdr_info *info, size_t size, void *data)
 {
-	Query *const found = find(RTLD_DEFAULT, "omp_in_parallel");
-	Dl_info owner;
-	if (found && dladdr(reinterpret_cast<void *>(found), &owner))
-		dlopen(owner.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-	return found;
+	auto &names = *static_cast<Names *>(data);
+	if (size > offsetof(dl_phdr_info, dlpi_adds)) {
+		names.now = info->dlpi_adds;
+		if (names.now == names.before)
+			return 1;
+	}
+	const char *const slash = std::strrchr(info->dlpi_name, '/');
+	if (std::strstr(slash ? slash : info->dlpi_name, "omp") && names.count < Names::most &&
+	    std::strlen(info->dlpi_name) < sizeof names.text[0])
+		std::strcpy(names.text[names.count++], info->dlpi_name);
+	return 0;
 }
+
+constinit std::atomic<Query *> inParallel[Names::most] = {};
+constinit std::atomic<uint32_t> regionIn{0}; // generation() of the first process with a region
 
 LibraryThreads read(void *library)
 {
+	// The BLAS is bound to the OpenMP library of the program if there is one, and else to the one that it needs.
+	const bool needsOpenMp = find(library, "omp_get_max_threads");
+	void *const scope = needsOpenMp && find(RTLD_DEFAULT, "omp_get_max_threads") ? RTLD_DEFAULT : library;
 	OpenMp functions;
-	const bool isUsable = findOpenMp(library, functions);
-	Query *const openMp = find(library, "omp_get_max_threads");
-	const LibraryThreads byOpenMp{isUsable ? Pool::openMp : Pool::otherOpenMp, openMp, find(library, "omp_in_parallel"),
+	// libiomp5 and libomp have the functions of libgomp, and the one that only they have. They start new threads in a
+	// child, where products would still have one thread.
+	const bool isGomp = needsOpenMp && findOpenMp(scope, functions) && !find(scope, "__kmpc_fork_call");
+	const LibraryThreads byOpenMp{isGomp ? Pool::openMp : Pool::otherOpenMp, find(scope, "omp_get_max_threads"),
 	                              functions};
 	if (Query *const count = findOpenBlas(library, "openblas_get_num_threads")) {
 		Query *const parallel = findOpenBlas(library, "openblas_get_parallel");
 		const int build = parallel ? parallel() : 0;
-		if (build == 2 && openMp) // its own count is set by the next product
+		if (build == 2 && needsOpenMp) // its own count is set by the next product
 			return byOpenMp;
-		return {build == 0 ? Pool::none : Pool::own, count, findInParallel(), {}};
+		return {build == 0 ? Pool::none : Pool::own, count, {}};
 	}
 	if (Query *const count = find(library, "MKL_Get_Max_Threads")) // its OpenMP library may be opened later
-		return {byOpenMp.pool, count, byOpenMp.inParallel, functions};
+		return {byOpenMp.pool, count, functions};
 	if (Query *const count = find(library, "bli_thread_get_num_threads"))
-		return {openMp ? byOpenMp.pool : Pool::own, count, openMp ? byOpenMp.inParallel : findInParallel(), functions};
-	return openMp ? byOpenMp : LibraryThreads{};
+		return {needsOpenMp ? byOpenMp.pool : Pool::own, count, functions};
+	// Another library can need OpenMP for other routines, and multiply on one thread.
+	return needsOpenMp ? LibraryThreads{Pool::otherOpenMp, byOpenMp.count, {}} : LibraryThreads{};
 }
 
 } // namespace
@@ -74,7 +99,6 @@ LibraryThreads read(void *library)
 bool findOpenMp(void *library, OpenMp &found)
 {
 	OpenMp openMp;
-	openMp.generation = generation();
 	if (!resolve(openMp.maxThreads, library, "omp_get_max_threads") ||
 	    !resolve(openMp.setThreads, library, "omp_set_num_threads") ||
 	    !resolve(openMp.inParallel, library, "omp_in_parallel") ||
@@ -84,6 +108,53 @@ bool findOpenMp(void *library, OpenMp &found)
 		return false;
 	found = openMp;
 	return true;
+}
+
+void noteOpenMpLibraries()
+{
+	static constinit std::atomic<unsigned long long> known{0};
+	Names names;
+	names.before = known.load(std::memory_order_relaxed);
+	dl_iterate_phdr(addName, &names);
+	for (unsigned i = 0; i < names.count; ++i) {
+		void *const library = dlopen(names.text[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+		if (!library)
+			continue;
+		Query *const found = find(library, "omp_in_parallel");
+		dlclose(library);
+		for (std::atomic<Query *> &each : inParallel) {
+			Query *before = nullptr;
+			if (!found || each.compare_exchange_strong(before, found) || before == found)
+				break;
+		}
+	}
+	dlerror(); // clears the error, which must not reach the application
+	known.store(names.now, std::memory_order_relaxed);
+}
+
+bool isInParallel()
+{
+	for (const std::atomic<Query *> &each : inParallel) {
+		Query *const query = each.load(std::memory_order_relaxed);
+		if (!query)
+			return false;
+		if (query())
+			return true;
+	}
+	return false;
+}
+
+void noteOpenMpRegion()
+{
+	uint32_t none = 0;
+	if (regionIn.load(std::memory_order_relaxed) == none)
+		regionIn.compare_exchange_strong(none, generation());
+}
+
+bool hasOpenMpThreads()
+{
+	const uint32_t known = regionIn.load(std::memory_order_relaxed);
+	return known == 0 || known == generation();
 }
 
 const char *kernelsOf(void *library)
@@ -96,11 +167,11 @@ const char *kernelsOf(void *library)
 
 Threads LibraryThreads::now() const
 {
-	if (pool == Pool::none || (inParallel && inParallel()))
+	if (pool == Pool::none || isInParallel())
 		return {1, pool};
 	const int threads = count();
-	const bool isInherited = pool == Pool::openMp && openMp.generation != generation();
-	return {threads > 1 ? static_cast<unsigned>(threads) : 1, isInherited ? Pool::otherOpenMp : pool, &openMp};
+	const bool isMissing = pool == Pool::openMp && !hasOpenMpThreads();
+	return {threads > 1 ? static_cast<unsigned>(threads) : 1, isMissing ? Pool::otherOpenMp : pool, &openMp};
 }
 
 LibraryThreads threadsOf(void *library)

@@ -15,17 +15,27 @@ struct OpenMp {
 	int (*threadCount)() = [] { return 1; };
 	void (*parallel)(void (*work)(void *), void *context, unsigned threads,
 	                 unsigned flags) = [](void (*work)(void *), void *context, unsigned, unsigned) { work(context); };
-	uint32_t generation = 0; // generation() of the process that found it; its threads are missing in a child
 };
 
 // Finds them in a handle of dlopen and the libraries that it needs. False: one is missing, and `found` is unchanged.
 bool findOpenMp(void *library, OpenMp &found);
 
+// Finds the OpenMP libraries that the process has loaded since the last call. They stay loaded. It needs the loader, so
+// not each product can call it.
+void noteOpenMpLibraries();
+// The calling thread runs in a parallel region of one of them: a few nanoseconds.
+bool isInParallel();
+
+// A child does not have the threads of its parent, for which libgomp would wait. Products have one thread in a child of
+// a process in which noteOpenMpRegion() was called.
+void noteOpenMpRegion();
+bool hasOpenMpThreads();
+
 enum class Pool : uint8_t {
 	none,        // one thread: a sequential library
 	own,         // the library's own threads, without OpenMP
-	openMp,      // those of an OpenMP library that products can use
-	otherOpenMp, // those of one that they cannot use
+	openMp,      // those of libgomp
+	otherOpenMp, // those of another OpenMP library, which products do not use, or perhaps one thread
 };
 
 // Least multiplications of a product for each thread, which take 10 to 20 us, or four times as many if the threads are
@@ -51,7 +61,6 @@ struct Threads {
 struct LibraryThreads {
 	Pool pool = Pool::none;
 	int (*count)() = nullptr;
-	int (*inParallel)() = nullptr; // the calling thread runs in a parallel region of OpenMP
 	OpenMp openMp = {};
 
 	// The present ones, which the program may change: a few nanoseconds. At least one. Refers to this object.

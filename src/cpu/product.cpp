@@ -95,18 +95,40 @@ Reason multiplyFewRows(const Product &product, const Matrix &a, const Matrix &b,
 	return Reason::none;
 }
 
+// Ranges of rows and of panels whose blocks of the result are shared out to the threads.
+struct Grid {
+	int64_t rows, panels;
+};
+
+// If the panels cannot be shared out evenly, the rows are. A block has at least the rows of a tile.
+Grid gridOf(int64_t count, int64_t outer, const Team &team)
+{
+	const int64_t parts = team.mostParts(), threads = team.size(), panels = panelsOf(outer);
+	const bool isEven = 7 * threads * ((panels + threads - 1) / threads * panelWidth) <= 8 * outer;
+	if (panels >= parts && (isEven || count < 6 * parts))
+		return {1, parts};
+	if (panels >= parts || count >= 12 * parts)
+		return {parts, 1};
+	const int64_t rows = std::min(count / 6, (parts + panels - 1) / panels);
+	return {std::max<int64_t>(rows > threads ? rows - rows % threads : rows, 1), panels};
+}
+
 // Both operands are packed at each call. A weight that leaves the caches before it is used is packed in parts, if each
 // part is used once.
 Reason multiplyPacked(const Product &product, const Matrix &a, const Matrix &b, Team &team, size_t budget, bool usesFma)
 {
-	const Operand weight{a, product.transA}, rows{b, !product.transB};
+	// A panel of a few rows of A would be mostly empty.
+	const bool isWeightA = product.n < 4 * product.m || 4 * ((product.m + 15) & ~int64_t{15}) < 5 * product.m;
+	const Operand operandA{a, product.transA}, operandB{b, !product.transB};
+	const Operand &weight = isWeightA ? operandA : operandB, &rows = isWeightA ? operandB : operandA;
 	const int64_t inner = weight.inner(), panels = panelsOf(weight.outer()), count = rows.outer();
+	const Grid grid = gridOf(count, weight.outer(), team);
 	// With their sums, so many rows stay in the second-level cache. With few terms in the sums of a large result, its
 	// stores take the time: with fewer rows, they follow each other on its lines, instead of being pages apart.
 	const bool isThin = inner <= 128 && weight.outer() * inner <= 1 << 18 && weight.outer() * count > 1 << 20;
 	const int64_t mostRows = isThin ? 24 : 768;
 	const int64_t rowSize = rowStride(inner), panelSize = panelStride(weight.pairs());
-	const bool isWhole = count > mostRows || weight.outer() * inner <= 1 << 20;
+	const bool isWhole = count > mostRows || grid.rows > 1 || weight.outer() * inner <= 1 << 20;
 	const int64_t bytesRows = cacheLines(count * rowSize * 2),
 	              bytesWeight = isWhole ? cacheLines(panels * panelSize * 2) : 0,
 	              bytesThread = bytesForThread(std::min(count, mostRows), weight, isWhole, usesFma);
@@ -118,24 +140,37 @@ Reason multiplyPacked(const Product &product, const Matrix &a, const Matrix &b, 
 		return reason;
 	auto *const packedRows = reinterpret_cast<uint16_t *>(memory);
 	auto *const packed = isWhole ? reinterpret_cast<uint16_t *>(memory + bytesRows) : nullptr;
-	const auto beginOf = [&](unsigned part, unsigned parts) { // the last one ends inside a panel
-		return std::min(panels * part / parts * panelWidth, weight.outer());
+	const auto endOf = [&](int64_t panel) { // the last one is not full
+		return std::min(panel * panelWidth, weight.outer());
 	};
 	team.run([&](unsigned part, unsigned parts) {
-		const int64_t row = count * part / parts, begin = beginOf(part, parts);
+		const int64_t row = count * part / parts;
 		packRows(rows.part(row, count * (part + 1) / parts, 0, inner), packedRows + row * rowSize);
-		if (packed)
-			packPanels(weight.part(begin, beginOf(part + 1, parts), 0, inner), packed + begin / panelWidth * panelSize,
-			           panelSize);
+		if (!packed)
+			return;
+		// With too few panels, their terms are shared out, too.
+		const int64_t slices = (parts + panels - 1) / panels, length = (inner / slices + 63) & ~int64_t{63};
+		const int64_t begin = panels * slices * part / parts, end = panels * slices * (part + 1) / parts;
+		if (slices == 1)
+			return packPanels(weight.part(endOf(begin), endOf(end), 0, inner), packed + begin * panelSize, panelSize);
+		for (int64_t i = begin; i < end; ++i) {
+			const int64_t panel = i / slices, slice = i % slices, first = std::min(slice * length, inner);
+			packPanels(weight.part(endOf(panel), endOf(panel + 1), first,
+			                       slice + 1 == slices ? inner : std::min(first + length, inner)),
+			           packed + panel * panelSize + first / 2 * pairElements, panelSize);
+		}
 	});
 	team.run([&](unsigned part, unsigned parts) {
-		const bool isByRows = packed && panels < parts && count >= 12 * parts; // too few panels for all threads
-		const int64_t begin = isByRows ? count * part / parts : 0, end = isByRows ? count * (part + 1) / parts : count;
-		for (int64_t row = begin; row < end; row += mostRows)
-			multiply({packedRows + row * rowSize, std::min(mostRows, end - row), weight, packed, usesFma},
-			         {product.C + row * product.ldc, product.ldc, false, product.alpha, product.beta},
-			         isByRows ? 0 : beginOf(part, parts), isByRows ? weight.outer() : beginOf(part + 1, parts),
-			         memory + bytesRows + bytesWeight + bytesThread * part);
+		const int64_t blocks = grid.rows * grid.panels;
+		for (int64_t block = blocks * part / parts; block < blocks * (part + 1) / parts; ++block) {
+			const int64_t i = block / grid.panels, j = block % grid.panels, end = count * (i + 1) / grid.rows;
+			for (int64_t row = count * i / grid.rows; row < end; row += mostRows)
+				multiply({packedRows + row * rowSize, std::min(mostRows, end - row), weight, packed, usesFma},
+				         {product.C + row * (isWeightA ? product.ldc : 1), product.ldc, !isWeightA, product.alpha,
+				          product.beta},
+				         endOf(panels * j / grid.panels), endOf(panels * (j + 1) / grid.panels),
+				         memory + bytesRows + bytesWeight + bytesThread * part);
+		}
 	});
 	return Reason::none;
 }

@@ -1,7 +1,5 @@
 #include "src/cpu/team.h"
 
-#include "src/cpu/generation.h"
-
 #include <algorithm>
 #include <atomic>
 
@@ -16,13 +14,13 @@ unsigned sizeFor(const Dnnl &dnnl, const OpenMp &openMp, Threads wanted)
 	case Pool::otherOpenMp: // its idle threads spin, where ours would have to run
 		return 1;
 	case Pool::openMp:
-		if (openMp.generation != generation() || (dnnl.gemm && dnnl.openMp.parallel != openMp.parallel))
+		if (!hasOpenMpThreads() || (dnnl.reason == Reason::none && dnnl.openMp.parallel != openMp.parallel))
 			return 1;
 		break;
 	case Pool::own:
 		break;
 	}
-	return wanted.most > 1 && !openMp.inParallel() ? wanted.most : 1;
+	return wanted.most > 1 && !isInParallel() ? wanted.most : 1;
 }
 
 // Parts have whole vectors, except that the last one has the rest as well: oneDNN sums a single row or column in
@@ -41,6 +39,8 @@ Team::Team(const Dnnl &dnnl, Threads wanted)
       workers_(wanted.pool == Pool::own ? sizeFor(dnnl, openMp_, wanted) - 1 : 0), before_(dnnl.openMp.maxThreads()),
       openMpThreads_(wanted.pool == Pool::openMp ? static_cast<int>(sizeFor(dnnl, openMp_, wanted)) : 1)
 {
+	if (openMpThreads_ > 1)
+		noteOpenMpRegion();
 	if (openMpThreads_ != before_)
 		dnnl_.openMp.setThreads(openMpThreads_);
 }

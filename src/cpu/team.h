@@ -15,8 +15,7 @@ class Team
 {
 public:
 	// At most `wanted` threads. One thread inside a parallel region of the program, whose threads are busy. Also one if
-	// oneDNN was opened and uses another OpenMP library, or in a child of the process that found the OpenMP library:
-	// libgomp would wait for threads that fork() did not copy.
+	// oneDNN was opened and uses another OpenMP library, or without hasOpenMpThreads().
 	Team(const Dnnl &dnnl, Threads wanted);
 	~Team();
 	Team(const Team &) = delete;

@@ -252,7 +252,8 @@ TEST_CASE("transposes, scalars, leading dimensions and threads give the product 
 {
 	const int64_t shapes[][3] = {{1, 1, 1},      {1, 65, 40},     {50, 1, 33},     {7, 9, 1},
 	                             {33, 47, 129},  {130, 70, 260},  {256, 600, 130}, {300, 130, 259}, // few rows
-	                             {256, 770, 64}, {311, 100, 131}, {257, 270, 128}, {90, 260, 31}};
+	                             {256, 770, 64}, {311, 100, 131}, {257, 270, 128}, {90, 260, 31},
+	                             {4, 103, 331},  {20, 85, 70},    {64, 20, 1001}};
 	for (const auto &[m, n, k] : shapes)
 		for (bool transA : {false, true})
 			for (bool transB : {false, true})

@@ -101,7 +101,7 @@ public:
 		std::string line = fmt::format("{} {} {}", shape_.m, shape_.n, shape_.k);
 		for (auto &each : times) {
 			if (!each.empty())
-				each.erase(each.begin()); // oneDNN generates code, and pages are new
+				each.erase(each.begin()); // pages are new, and with AMX, oneDNN generates code
 			std::sort(each.begin(), each.end());
 			const double median = each.empty() ? 0 : quantile(each, .5);
 			line +=

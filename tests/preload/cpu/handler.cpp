@@ -50,13 +50,20 @@ bool isRight(Int n)
 
 extern "C" {
 
-void *__libc_malloc(size_t bytes), *__libc_realloc(void *block, size_t bytes), *__libc_memalign(size_t, size_t bytes);
+void *__libc_malloc(size_t bytes), *__libc_calloc(size_t count, size_t bytes), *__libc_realloc(void *, size_t bytes),
+    *__libc_memalign(size_t alignment, size_t bytes);
 void __libc_free(void *block);
 
 void *malloc(size_t bytes)
 {
 	allocations += isHandling;
 	return __libc_malloc(bytes);
+}
+
+void *calloc(size_t count, size_t bytes)
+{
+	allocations += isHandling;
+	return __libc_calloc(count, bytes);
 }
 
 void *realloc(void *block, size_t bytes)
