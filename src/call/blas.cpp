@@ -43,20 +43,38 @@ struct Slow {
 		function = autoamp_cpu_original(slot, address, &isWide, &closes);
 		if (!function)
 			return; // a weak reference to a routine that no library has
-		if (!process || autoamp_front_thread.depth > 1 || core::isIdle.load(std::memory_order_relaxed)) {
+		// In a signal handler that interrupted autoamp, nothing is remembered.
+		const bool isInside = autoamp_front_thread.depth > 1;
+		core::Thread *thread = nullptr;
+		if (process && !isInside)
+			thread = core::thisThread(*process);
+		else if (process && closes != 0 && !ownCode.outer)
+			thread = core::knownThread();
+		if (!thread) {
 			original();
 			return;
 		}
-		const unsigned index = vendorEntryCount + slot % blasEntryCount;
-		op::BlasCall call = describe(isWide, args...);
-		call.slot = static_cast<uint16_t>(slot), call.isWide = isWide, call.closes = closes;
 		// Another object may have been loaded at the address of the caller.
-		if (core::Thread *const thread = core::knownThread(); thread && (thread->closes != closes || closes == 0)) {
+		if (thread->closes != closes || closes == 0) {
 			std::fill(std::begin(thread->callers), std::end(thread->callers), core::Thread::Caller{});
 			thread->closes = closes;
 		}
-		dispatch(*process, entryTable[index], Interception{static_cast<uint16_t>(index), function, address}, call,
-		         Original(original));
+		const unsigned index = vendorEntryCount + slot % blasEntryCount;
+		const Interception interception = {static_cast<uint16_t>(index), function, address};
+		op::BlasCall call = describe(isWide, args...);
+		call.slot = static_cast<uint16_t>(slot), call.isWide = isWide, call.closes = closes;
+		const bool isUnseen = core::isIdle.load(std::memory_order_relaxed) ||
+		                      core::callerOf(*thread, address).kind == core::CallerKind::vendor;
+		if (isInside || isUnseen) {
+			core::Thread::BlasMemo memo;
+			memo.isForSizes = !isInside && core::callerOf(*thread, function).kind == core::CallerKind::vendor;
+			if (closes != 0)
+				core::rememberBlas(*thread, call, interception, core::contextOf(*thread, core::DeviceType::cpu),
+				                   isInside, memo);
+			original();
+			return;
+		}
+		dispatch(*process, entryTable[index], interception, call, Original(original));
 	}
 };
 
@@ -75,31 +93,34 @@ struct Routine<slot, describe> {
 		AUTOAMP_LEAVES_CALL_WHEN_UNWOUND;
 		const void *const address = __builtin_return_address(0);
 		core::Thread *const thread = core::knownThread();
-		if (!isBatch && __builtin_expect(thread && !autoamp_front_thread.depth, 1)) {
+		const Inside inside; // no tail call: g++ would copy the stack arguments twice
+		if (!isBatch && __builtin_expect(thread != nullptr, 1)) {
+			const bool isInside = autoamp_front_thread.depth > 1;
 			const auto &memo = thread->blasMemos[core::placeOfBlas(describe(false, args...), slot, address)];
+			// First, because a signal handler may replace the memo.
+			const auto original = reinterpret_cast<Function *>(memo.original);
+			trace::Cell *const cell = memo.cell;
+			const trace::RowId row = memo.row;
+			std::atomic_signal_fence(std::memory_order_seq_cst);
 			const op::BlasCall call = describe(memo.isWide, args...);
-			if (__builtin_expect(
-			        core::isSame(memo, call, slot, address, core::contextOf(*thread, core::DeviceType::cpu)) &&
-			            !(memo.needsSaved && thread->savedNs > 0),
-			        1)) {
-				const auto function = reinterpret_cast<Function *>(memo.original);
-				constexpr bool isOnlyCounted = op::isOnlyCounted(entryTable[index]);
-				if (isOnlyCounted && memo.cell)
-					trace::Lane::count(*memo.cell);
-				if ((isOnlyCounted || !memo.cell) && __builtin_expect(!memo.hasInnerCalls, 1)) {
-					if (entryTable[index].kind == op::Kind::mm && !memo.cell && memo.isForSizes)
-						core::rememberPassed(*thread, memo, slot);
-					return function(args...);
+			const uint32_t context = core::contextOf(*thread, core::DeviceType::cpu);
+			if (__builtin_expect(core::isSame(memo, call, slot, address, context, isInside) &&
+			                         !(memo.needsSaved && thread->savedNs > 0),
+			                     1)) {
+				if (op::isOnlyCounted(entryTable[index]) || !cell) {
+					if (cell)
+						trace::Lane::count(*cell);
+					else if (entryTable[index].kind == op::Kind::mm && memo.isForSizes)
+						core::rememberPassed(*thread, reinterpret_cast<void *>(original), static_cast<uint32_t>(call.m),
+						                     static_cast<uint32_t>(call.n), static_cast<uint32_t>(call.k), slot,
+						                     address, context >> 8, memo.closes);
+					return original(args...);
 				}
-				const Inside inside;
-				if (isOnlyCounted || !memo.cell)
-					return function(args...);
-				const core::Span span(*thread->lane, memo.row, memo.cell);
-				function(args...);
+				const core::Span span(*thread->lane, row, cell);
+				original(args...);
 				return span.end(false);
 			}
 		}
-		const Inside inside;
 		Slow<Args...>::dispatchFrom(slot, describe, address, args...);
 	}
 

@@ -35,12 +35,13 @@ namespace autoamp::core {
 	return key;
 }
 
-[[gnu::always_inline]] inline uint64_t entryWordOf(const op::BlasCall &call, unsigned slot)
+[[gnu::always_inline]] inline uint64_t entryWordOf(const op::BlasCall &call, unsigned slot, bool isInside)
 {
 	uint32_t alpha, beta;
 	std::memcpy(&alpha, &call.alpha, sizeof alpha);
 	std::memcpy(&beta, &call.beta, sizeof beta);
-	return slot | uint64_t{alpha << 1 == 0} << 16 | uint64_t{beta << 1 == 0} << 17 | uint64_t{call.order} << 32;
+	return slot | uint64_t{alpha << 1 == 0} << 16 | uint64_t{beta << 1 == 0} << 17 | uint64_t{isInside} << 18 |
+	       uint64_t{call.order} << 32;
 }
 
 // `narrow`: the call, with integers read as 32 bits: their width is known only after the lookup.
@@ -52,42 +53,30 @@ namespace autoamp::core {
 }
 
 [[gnu::always_inline]] inline bool isSame(const Thread::BlasMemo &memo, const op::BlasCall &call, unsigned slot,
-                                          const void *address, uint32_t context)
+                                          const void *address, uint32_t context, bool isInside)
 {
 	// Without branches: the call is nearly always the same.
 	const auto sizes = (memo.m ^ call.m) | (memo.n ^ call.n) | (memo.k ^ call.k) | (memo.lda ^ call.lda) |
 	                   (memo.ldb ^ call.ldb) | (memo.ldc ^ call.ldc);
 	return !((reinterpret_cast<uintptr_t>(memo.address) ^ reinterpret_cast<uintptr_t>(address)) |
-	         (memo.entry ^ entryWordOf(call, slot)) | (memo.written ^ call.written) | static_cast<uint64_t>(sizes) |
-	         (memo.context ^ context) | (memo.closes ^ __atomic_load_n(&autoamp_cpu_closes, __ATOMIC_ACQUIRE)));
+	         (memo.entry ^ entryWordOf(call, slot, isInside)) | (memo.written ^ call.written) |
+	         static_cast<uint64_t>(sizes) | (memo.context ^ context) |
+	         (memo.closes ^ __atomic_load_n(&autoamp_cpu_closes, __ATOMIC_ACQUIRE)));
 }
 
-inline void rememberBlas(Thread &thread, const op::BlasCall &call, const Thread::Memo &memo,
-                         const Interception &interception, uint32_t context, bool isForSizes, bool hasInnerCalls,
-                         bool needsSaved)
+// isInside: the call is inside another one. `memo`: what the wrapper does; the rest is filled in.
+inline void rememberBlas(Thread &thread, const op::BlasCall &call, const Interception &interception, uint32_t context,
+                         bool isInside, Thread::BlasMemo memo)
 {
 	op::BlasCall narrow = call;
 	for (int64_t op::BlasCall::*size : {&op::BlasCall::m, &op::BlasCall::n, &op::BlasCall::k})
 		narrow.*size = static_cast<int32_t>(call.*size);
-	thread.blasMemos[placeOfBlas(narrow, call.slot, interception.returnAddress)] = {
-	    interception.returnAddress,
-	    entryWordOf(call, call.slot),
-	    call.written,
-	    call.m,
-	    call.n,
-	    call.k,
-	    call.lda,
-	    call.ldb,
-	    call.ldc,
-	    context,
-	    call.closes,
-	    call.isWide,
-	    isForSizes,
-	    hasInnerCalls,
-	    needsSaved,
-	    memo.row,
-	    memo.cell,
-	    const_cast<void *>(interception.original)};
+	memo.entry = entryWordOf(call, call.slot, isInside), memo.written = call.written;
+	memo.m = call.m, memo.n = call.n, memo.k = call.k;
+	memo.lda = call.lda, memo.ldb = call.ldb, memo.ldc = call.ldc;
+	memo.context = context, memo.closes = call.closes, memo.isWide = call.isWide;
+	memo.address = interception.returnAddress, memo.original = const_cast<void *>(interception.original);
+	replace(thread.blasMemos[placeOfBlas(narrow, call.slot, interception.returnAddress)], memo);
 }
 
 } // namespace autoamp::core

@@ -265,10 +265,12 @@ DescribedCall describe(const CallInfo &info, const op::BlasCall &call)
 		return described;
 	const Site &site = *described.site;
 	const bool hasObstacle = site.op.obstacle != info.entry.obstacle; // in its arguments
-	const bool hasInnerCalls = callerOf(info.thread, info.interception.original).kind != CallerKind::vendor;
-	rememberBlas(info.thread, call, memo, info.interception, info.context,
-	             !hasObstacle && policy::dependsOnSizesOnly(site.decision, site.op, info.process.cpu), hasInnerCalls,
-	             site.decision.needsSaved());
+	Thread::BlasMemo known;
+	known.isForSizes = !hasObstacle && policy::dependsOnSizesOnly(site.decision, site.op, info.process.cpu) &&
+	                   callerOf(info.thread, info.interception.original).kind == CallerKind::vendor;
+	known.needsSaved = site.decision.needsSaved();
+	known.row = memo.row, known.cell = memo.cell;
+	rememberBlas(info.thread, call, info.interception, info.context, false, known);
 	if (memo.cell && op::isOnlyCounted(info.entry)) {
 		trace::Lane::count(*memo.cell);
 		described.isCounted = true;

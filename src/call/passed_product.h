@@ -14,12 +14,12 @@ static_assert(sizeof(Thread::Passed) == 64 && sizeof(Thread::passed) == 0x3fc0 +
 
 // Sizes are compared as 32 bits: their width is known only after the lookup. A larger size with the same lower half
 // runs unchanged, too.
-inline void rememberPassed(Thread &thread, const Thread::BlasMemo &memo, unsigned slot)
+[[gnu::noinline]] inline void rememberPassed(Thread &thread, const void *original, uint32_t m, uint32_t n, uint32_t k,
+                                             unsigned slot, const void *address, uint32_t region, unsigned closes)
 {
-	const auto m = static_cast<uint32_t>(memo.m), n = static_cast<uint32_t>(memo.n), k = static_cast<uint32_t>(memo.k);
-	const auto address = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(memo.address));
-	thread.passed[(m + 3 * n + 8 * k + address) * 0x9e3779b1 >> 6 & 0xff] = {
-	    memo.address, memo.original, m, n, k, slot, memo.context >> 8, memo.closes};
+	const auto low = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(address));
+	replace(thread.passed[(m + 3 * n + 8 * k + low) * 0x9e3779b1 >> 6 & 0xff],
+	        {address, original, m, n, k, slot, region, closes});
 }
 
 // The wrapper of the entry point with that slot. `find`: the function for all other calls. The registers that it
@@ -40,18 +40,20 @@ inline void rememberPassed(Thread &thread, const Thread::BlasMemo &memo, unsigne
 		    "mov %%fs:%c[ownRegion](%%r11), %%r11d\n\t"                                                                \
 		    "test %%rax, %%rax\n\t"                                                                                    \
 		    "je 1f\n\t"                                                                                                \
-		    "cmp %%r11d, %c[region](%%rax, %%r10)\n\t"                                                                 \
+		    "add %%rax, %%r10\n\t"                                                                                     \
+		    "mov %c[original](%%r10), %%rax\n\t" /* before a signal handler replaces it */                             \
+		    "cmp %%r11d, %c[region](%%r10)\n\t"                                                                        \
 		    "jne 1f\n\t"                                                                                               \
 		    "mov (%%rsp), %%r11\n\t"                                                                                   \
-		    "cmp %%r11, %c[address](%%rax, %%r10)\n\t"                                                                 \
+		    "cmp %%r11, %c[address](%%r10)\n\t"                                                                        \
 		    "jne 1f\n\t" compare /* sizes */                                                                           \
-		    "cmpl %[number], %c[slot](%%rax, %%r10)\n\t"                                                               \
+		    "cmpl %[number], %c[slot](%%r10)\n\t"                                                                      \
 		    "jne 1f\n\t"                                                                                               \
 		    "mov autoamp_cpu_closes@GOTPCREL(%%rip), %%r11\n\t"                                                        \
 		    "mov (%%r11), %%r11d\n\t"                                                                                  \
-		    "cmp %%r11d, %c[closes](%%rax, %%r10)\n\t"                                                                 \
+		    "cmp %%r11d, %c[closes](%%r10)\n\t"                                                                        \
 		    "jne 1f\n\t"                                                                                               \
-		    "jmp *%c[original](%%rax, %%r10)\n"                                                                        \
+		    "jmp *%%rax\n"                                                                                             \
 		    "1:\tjmp %c[find]\n"                                                                                       \
 		    :                                                                                                          \
 		    : [epoch] "i"(&regionEpoch), [find] "i"(find), [number] "i"(number),                                       \
@@ -66,11 +68,11 @@ PASS(passValues,
      "lea (%%r8, %%r8, 2), %%r10d\n\t"
      "add %%ecx, %%r10d\n\t"
      "lea (%%r10, %%r9, 8), %%r10d\n\t",
-     "cmp %%ecx, %c[m](%%rax, %%r10)\n\t"
+     "cmp %%ecx, %c[m](%%r10)\n\t"
      "jne 1f\n\t"
-     "cmp %%r8d, %c[n](%%rax, %%r10)\n\t"
+     "cmp %%r8d, %c[n](%%r10)\n\t"
      "jne 1f\n\t"
-     "cmp %%r9d, %c[k](%%rax, %%r10)\n\t"
+     "cmp %%r9d, %c[k](%%r10)\n\t"
      "jne 1f\n\t")
 // Fortran: sizes in memory.
 PASS(passReferences,
@@ -80,13 +82,13 @@ PASS(passReferences,
      "mov (%%r8), %%eax\n\t"
      "lea (%%r10, %%rax, 8), %%r10d\n\t",
      "mov (%%rdx), %%r11d\n\t"
-     "cmp %%r11d, %c[m](%%rax, %%r10)\n\t"
+     "cmp %%r11d, %c[m](%%r10)\n\t"
      "jne 1f\n\t"
      "mov (%%rcx), %%r11d\n\t"
-     "cmp %%r11d, %c[n](%%rax, %%r10)\n\t"
+     "cmp %%r11d, %c[n](%%r10)\n\t"
      "jne 1f\n\t"
      "mov (%%r8), %%r11d\n\t"
-     "cmp %%r11d, %c[k](%%rax, %%r10)\n\t"
+     "cmp %%r11d, %c[k](%%r10)\n\t"
      "jne 1f\n\t")
 #undef PASS
 #undef AT

@@ -10,6 +10,7 @@
 #include "src/state/process.h"
 #include "src/trace/write/recorder.h"
 
+#include <atomic>
 #include <cstdint>
 
 namespace autoamp::core {
@@ -51,18 +52,18 @@ struct Thread {
 		int64_t m = 0, n = 0, k = 0, batch = 0;
 		trace::Cell *cell = nullptr;
 	};
-	// A call of a CPU BLAS that runs unchanged and is only counted or timed.
+	// A call of a CPU BLAS that runs unchanged and is at most counted or timed.
 	struct BlasMemo {
 		const void *address = nullptr; // return address
-		uint64_t entry = 0;            // slot, order, zero scalars: entryWordOf()
+		uint64_t entry = 0;            // slot, order, zero scalars, depth: entryWordOf()
 		uint64_t written = 0;          // op::BlasCall::written
 		int64_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0;
 		uint32_t context = 0;
 		unsigned closes = 0; // autoamp_cpu_closes
 		bool isWide = false;
-		bool isForSizes = false;    // it runs unchanged whatever its arguments except the sizes are
-		bool hasInnerCalls = false; // the function may call routines of another library
-		bool needsSaved = false;    // it runs unchanged while savedNs is 0
+		bool isForSizes = false; // it runs unchanged whatever its arguments except the sizes are, and the function
+		                         // calls no routine of another library
+		bool needsSaved = false; // it runs unchanged while savedNs is 0
 		trace::RowId row = 0;
 		trace::Cell *cell = nullptr; // null without a trace
 		void *original = nullptr;
@@ -120,6 +121,19 @@ inline CallerAnswer callerOf(Thread &thread, const void *address)
 	if (__builtin_expect(cached.address != address, 0))
 		cached = {address, findCaller(address)};
 	return cached.answer;
+}
+
+// For memos with an `address`. A signal handler may use the memo in between.
+template <typename Memo>
+void replace(Memo &memo, const Memo &value)
+{
+	memo.address = nullptr;
+	std::atomic_signal_fence(std::memory_order_seq_cst);
+	Memo rest = value;
+	rest.address = nullptr;
+	memo = rest;
+	std::atomic_signal_fence(std::memory_order_seq_cst);
+	memo.address = value.address;
 }
 
 inline Thread::Memo &memoOf(Thread &thread, const Key &key)

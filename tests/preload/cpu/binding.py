@@ -33,7 +33,7 @@ class Binding(unittest.TestCase):
         """Runs without autoamp, observed, switched off and lowered. Returns the output without autoamp and the report."""
         plain = run(command, *arguments, front=None, path=path, **options)
         self.assertEqual(plain.errors, "")
-        for variables in (OBSERVED, {"AUTOAMP_TRACE": "off"}, OFF):
+        for variables in (OBSERVED, {**OBSERVED, "AUTOAMP_TRACE": "off"}, {"AUTOAMP_TRACE": "off"}, OFF):
             made = run(command, *arguments, path=path, **options, **variables)
             self.assertEqual((made.status, made.out, made.errors), (plain.status, plain.out, ""), variables)
         lowered = run(command, *arguments, path=path, **options, **CAST)
@@ -155,10 +155,12 @@ class Binding(unittest.TestCase):
         rules = ROOM / "inside.toml"
         rules.write_text('[[rule]]\ncaller = "libcpu_plugin_wraps.so"\nprecision = "float32"\n', encoding="utf-8")
         for trace in ("off", "summary", "ops"):
-            made = run("host", "open", "a", plugin("plugin_wraps"), *["run", "a"] * 5, path=PROGRAMS, **CAST, AUTOAMP_TRACE=trace, AUTOAMP_CONFIG=str(rules))
-            self.assertEqual((made.status, made.errors, made.out), (0, "", "a e\n" * 5))
+            calls = [*["run", "a"] * 5, *["run", "b"] * 5] * 2
+            made = run("host", "open", "b", plugin("wraps"), "open", "a", plugin("plugin_wraps"), *calls, path=PROGRAMS, **CAST, AUTOAMP_TRACE=trace, AUTOAMP_CONFIG=str(rules))
+            results = "a e\n" * 5 + ("b e\n" if OBSTACLE else "b r\n") * 5
+            self.assertEqual((made.status, made.errors, made.out), (0, "", results * 2))
             if trace != "off":
-                self.assertEqual({row["caller"]: row["calls"] for row in made.report["ops"] if row["entry"] == "cblas_sgemm"}, {"libcpu_plugin_wraps.so": 5})
+                self.assertEqual({row["caller"]: row["calls"] for row in made.report["ops"] if row["entry"] == "cblas_sgemm"}, {"libcpu_plugin_wraps.so": 10})
 
     def test_plugins_come_and_go_while_threads_multiply(self):
         for first, second in (("plugin", "plugin64"), ("plugin64", "plugin_negates")):
