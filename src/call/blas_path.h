@@ -64,7 +64,7 @@ namespace autoamp::core {
 	         (memo.closes ^ __atomic_load_n(&autoamp_cpu_closes, __ATOMIC_ACQUIRE)));
 }
 
-// isInside: the call is inside another one. `memo`: what the wrapper does; the rest is filled in.
+// isInside: the call is inside another one. This function sets the identity of the memo.
 inline void rememberBlas(Thread &thread, const op::BlasCall &call, const Interception &interception, uint32_t context,
                          bool isInside, Thread::BlasMemo memo)
 {

@@ -1,6 +1,7 @@
 #include "src/cpu/library.h"
 
 #include "src/base/futex.h"
+#include "src/cpu/generation.h"
 
 #include <atomic>
 #include <dlfcn.h>
@@ -16,6 +17,7 @@ struct Library {
 	std::atomic<const link_map *> map{nullptr}; // pinned by the front: the address identifies it
 	LibraryThreads threads;
 	const char *kernels = "";
+	uint32_t recordedIn = 0; // generation()
 	std::atomic<uint32_t> state{unknown};
 };
 constexpr unsigned libraryLimit = 32; // of later ones, products use one thread
@@ -51,7 +53,7 @@ const Library *recorded(const void *original)
 
 } // namespace
 
-void recordLibrary(const void *original, bool mayWait)
+void recordLibrary(const void *original, bool mayWait, bool mayLook)
 {
 	const link_map *const map = mapOf(original);
 	Library *const library = map ? find(map, true) : nullptr;
@@ -63,6 +65,9 @@ void recordLibrary(const void *original, bool mayWait)
 			base::futexWait(&library->state, static_cast<int>(seen), second.at());
 			seen = library->state.load(std::memory_order_acquire);
 		}
+		// A thread that is inside dlopen may wait for this one. A child may have the lock of a thread of its parent.
+		if (seen == complete && mayLook && library->recordedIn == generation())
+			noteOpenMpLibraries();
 		return;
 	}
 	noteOpenMpLibraries();
@@ -72,6 +77,7 @@ void recordLibrary(const void *original, bool mayWait)
 		dlclose(handle);
 	}
 	dlerror(); // clears the error, which must not reach the application
+	library->recordedIn = generation();
 	library->state.store(complete, std::memory_order_release);
 	base::futexWakeAll(&library->state);
 }

@@ -128,7 +128,8 @@ void noteOpenMpLibraries()
 				break;
 		}
 	}
-	dlerror(); // clears the error, which must not reach the application
+	if (names.count > 0)
+		dlerror(); // clears the error, which must not reach the application
 	known.store(names.now, std::memory_order_relaxed);
 }
 
