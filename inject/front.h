@@ -20,6 +20,7 @@ struct ThreadBlock {
 	unsigned region[2]; // region numbers of its CUDA calls and CPU calls, given by the core; 0: the configuration
 	unsigned epoch;     // epoch of the regions shared by all threads; if it differs, `region` is out of date
 	void *callerState;  // base::CallerState of the call in progress, owned by the core; null: none
+	void *passed;       // memos in `core` (call/passed_product.h); null: none
 };
 static_assert(sizeof(ThreadBlock) <= 64);
 
@@ -57,7 +58,7 @@ struct Core {
 	const Scalers *scalers; // null: this core has none
 };
 
-constexpr unsigned abi = 12;
+constexpr unsigned abi = 13;
 
 enum class Loading : int { nobody, self, other };
 

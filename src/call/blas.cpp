@@ -110,7 +110,7 @@ struct Routine<slot, describe> {
 				if (op::isOnlyCounted(entryTable[index]) || !cell) {
 					if (cell)
 						trace::Lane::count(*cell);
-					else if (entryTable[index].kind == op::Kind::mm && memo.isForSizes)
+					else if (entryTable[index].kind == op::Kind::mm && memo.isForSizes && autoamp_front_thread.passed)
 						core::rememberPassed(*thread, reinterpret_cast<void *>(original), static_cast<uint32_t>(call.m),
 						                     static_cast<uint32_t>(call.n), static_cast<uint32_t>(call.k), slot,
 						                     address, context >> 8, memo.closes);

@@ -10,7 +10,7 @@
 
 namespace autoamp::core {
 
-static_assert(sizeof(Thread::Passed) == 64 && sizeof(Thread::passed) == 0x3fc0 + 64); // in the assembly below
+static_assert(sizeof(Thread::Passed) == 64 && sizeof(Thread::passed) == 0x3fc0 + 64); // in the assembly
 
 // Sizes are compared as 32 bits: their width is known only after the lookup. A larger size with the same lower half
 // runs unchanged, too.
@@ -24,22 +24,22 @@ static_assert(sizeof(Thread::Passed) == 64 && sizeof(Thread::passed) == 0x3fc0 +
 
 // The wrapper of the entry point with that slot. `find`: the function for all other calls. The registers that it
 // changes belong to no argument, so all operands are constants: the compiler must not use any other register.
-#define AT(member) [member] "i"(offsetof(Thread, passed[0].member))
+#define AT(member) [member] "i"(offsetof(Thread::Passed, member))
 #define PASS(name, hash, compare)                                                                                      \
 	template <unsigned number, auto *find>                                                                             \
 	[[gnu::naked]] void name()                                                                                         \
 	{                                                                                                                  \
 		asm("mov autoamp_front_thread@gottpoff(%%rip), %%r11\n\t"                                                      \
-		    "mov %%fs:%c[ownEpoch](%%r11), %%eax\n\t"                                                                  \
-		    "cmp %%eax, %c[epoch](%%rip)\n\t"                                                                          \
+		    "mov %%fs:%c[passed](%%r11), %%rax\n\t"                                                                    \
+		    "test %%rax, %%rax\n\t"                                                                                    \
+		    "je 1f\n\t"                                                                                                \
+		    "mov %%fs:%c[ownEpoch](%%r11), %%r10d\n\t"                                                                 \
+		    "cmp %%r10d, %c[epoch](%%rip)\n\t"                                                                         \
 		    "jne 1f\n\t" hash /* of the sizes */                                                                       \
 		    "add (%%rsp), %%r10d\n\t"                                                                                  \
 		    "imul $0x9e3779b1, %%r10d, %%r10d\n\t"                                                                     \
 		    "and $0x3fc0, %%r10d\n\t"                                                                                  \
-		    "mov %%fs:%c[core](%%r11), %%rax\n\t"                                                                      \
 		    "mov %%fs:%c[ownRegion](%%r11), %%r11d\n\t"                                                                \
-		    "test %%rax, %%rax\n\t"                                                                                    \
-		    "je 1f\n\t"                                                                                                \
 		    "add %%rax, %%r10\n\t"                                                                                     \
 		    "mov %c[original](%%r10), %%rax\n\t" /* before a signal handler replaces it */                             \
 		    "cmp %%r11d, %c[region](%%r10)\n\t"                                                                        \
@@ -57,7 +57,7 @@ static_assert(sizeof(Thread::Passed) == 64 && sizeof(Thread::passed) == 0x3fc0 +
 		    "1:\tjmp %c[find]\n"                                                                                       \
 		    :                                                                                                          \
 		    : [epoch] "i"(&regionEpoch), [find] "i"(find), [number] "i"(number),                                       \
-		      [core] "i"(offsetof(front::ThreadBlock, core)), [ownEpoch] "i"(offsetof(front::ThreadBlock, epoch)),     \
+		      [passed] "i"(offsetof(front::ThreadBlock, passed)), [ownEpoch] "i"(offsetof(front::ThreadBlock, epoch)), \
 		      [ownRegion] "i"(offsetof(front::ThreadBlock, region) +                                                   \
 		                      sizeof(unsigned) * static_cast<unsigned>(DeviceType::cpu)),                              \
 		      AT(address), AT(m), AT(n), AT(k), AT(slot), AT(region), AT(closes), AT(original));                       \
@@ -76,11 +76,12 @@ PASS(passValues,
      "jne 1f\n\t")
 // Fortran: sizes in memory.
 PASS(passReferences,
-     "mov (%%rcx), %%r10d\n\t"
-     "lea (%%r10, %%r10, 2), %%r10d\n\t"
-     "add (%%rdx), %%r10d\n\t"
-     "mov (%%r8), %%eax\n\t"
-     "lea (%%r10, %%rax, 8), %%r10d\n\t",
+     "mov (%%r8), %%r10d\n\t"
+     "shl $3, %%r10d\n\t"
+     "add (%%rcx), %%r10d\n\t"
+     "add (%%rcx), %%r10d\n\t"
+     "add (%%rcx), %%r10d\n\t"
+     "add (%%rdx), %%r10d\n\t",
      "mov (%%rdx), %%r11d\n\t"
      "cmp %%r11d, %c[m](%%r10)\n\t"
      "jne 1f\n\t"

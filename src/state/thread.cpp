@@ -19,7 +19,8 @@ void giveBack(void *state)
 {
 	const base::CallerState callerState;
 	auto *thread = static_cast<Thread *>(state);
-	autoamp_front_thread.core = nullptr; // a later destructor of the application may make calls, which create new state
+	// A later destructor of the application may make calls, which create new state.
+	autoamp_front_thread.core = autoamp_front_thread.passed = nullptr;
 	if (thread->lane)
 		owner.load()->recorder.detach(thread->lane);
 	delete thread;
@@ -50,6 +51,8 @@ Thread *makeThread(Process &process)
 		return nullptr;
 	}
 	autoamp_front_thread.core = thread;
+	if (!process.isTracing)
+		autoamp_front_thread.passed = thread->passed;
 	if (hasKey)
 		pthread_setspecific(key, thread);
 	return thread;

@@ -76,7 +76,6 @@ struct Thread {
 		uint32_t region = 0;
 		unsigned closes = 0; // autoamp_cpu_closes
 	};
-	Passed passed[256] = {}; // by sizes and address (call/passed_product.h); first, for short code
 	trace::Lane *lane = nullptr;
 	const cuda::Driver *driver = nullptr; // null: no driver
 	const op::Cublas *cublas = nullptr;   // null: no cuBLAS call so far, or a cuBLAS without getters
@@ -89,6 +88,7 @@ struct Thread {
 	Caller callers[256] = {};             // by placeOf()
 	Counted counted[256] = {};            // by placeOfCounted()
 	BlasMemo blasMemos[256] = {};         // by placeOfBlas()
+	Passed passed[256] = {};              // by sizes and address (call/passed_product.h)
 	unsigned closes = 0;                  // autoamp_cpu_closes when `callers` was last cleared
 	trace::Cell untraced = {};            // counter of only-counted calls if there is no trace
 	double savedNs = 0;                   // by products on our threads (policy::mostSavedNs)
