@@ -23,13 +23,6 @@ void *openBeside(const char *path)
 	return library;
 }
 
-template <typename Function>
-bool resolve(Function *&function, void *library, const char *name)
-{
-	function = reinterpret_cast<Function *>(dlsym(library, name)); // also searches the libraries it needs
-	return function;
-}
-
 Dnnl read(void *library)
 {
 	Dnnl found;

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
-#include <dlfcn.h>
 #include <initializer_list>
 #include <link.h>
 
@@ -19,13 +18,6 @@ using Query = int();
 Query *find(void *library, const char *name)
 {
 	return reinterpret_cast<Query *>(dlsym(library, name));
-}
-
-template <typename Function>
-bool resolve(Function *&function, void *library, const char *name)
-{
-	function = reinterpret_cast<Function *>(dlsym(library, name));
-	return function;
 }
 
 // The wheels of NumPy and SciPy rename the functions of OpenBLAS.

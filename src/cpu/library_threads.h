@@ -2,8 +2,17 @@
 #pragma once
 
 #include <cstdint>
+#include <dlfcn.h>
 
 namespace autoamp::cpu {
+
+// Finds a function in a handle of dlopen, or in a library that it needs.
+template <typename Function>
+bool resolve(Function *&function, void *library, const char *name)
+{
+	function = reinterpret_cast<Function *>(dlsym(library, name));
+	return function;
+}
 
 // Functions of an OpenMP library that has those of libgomp, as libiomp5 and libomp have. Without one, there is one
 // thread.
