@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
+#include <dlfcn.h>
 #include <initializer_list>
 #include <link.h>
 
@@ -87,6 +88,11 @@ LibraryThreads read(void *library)
 }
 
 } // namespace
+
+void *functionOf(void *library, const char *name)
+{
+	return dlsym(library, name);
+}
 
 bool findOpenMp(void *library, OpenMp &found)
 {

@@ -2,15 +2,15 @@
 #pragma once
 
 #include <cstdint>
-#include <dlfcn.h>
 
 namespace autoamp::cpu {
 
-// Finds a function in a handle of dlopen, or in a library that it needs.
+// A function of a library, which is a handle of dlopen, or of one that it needs. False: there is none.
+void *functionOf(void *library, const char *name);
 template <typename Function>
 bool resolve(Function *&function, void *library, const char *name)
 {
-	function = reinterpret_cast<Function *>(dlsym(library, name));
+	function = reinterpret_cast<Function *>(functionOf(library, name));
 	return function;
 }
 
