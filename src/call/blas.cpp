@@ -97,23 +97,26 @@ struct Routine<slot, describe> {
 		if (!isBatch && __builtin_expect(thread != nullptr, 1)) {
 			const bool isInside = autoamp_front_thread.depth > 1;
 			const auto &memo = thread->blasMemos[core::placeOfBlas(describe(false, args...), slot, address)];
-			// First, because a signal handler may replace the memo.
-			const auto original = reinterpret_cast<Function *>(memo.original);
-			trace::Cell *const cell = memo.cell;
-			const trace::RowId row = memo.row;
+			const unsigned version = memo.version; // a signal handler may replace the memo
 			std::atomic_signal_fence(std::memory_order_seq_cst);
 			const op::BlasCall call = describe(memo.isWide, args...);
 			const uint32_t context = core::contextOf(*thread, core::DeviceType::cpu);
-			if (__builtin_expect(core::isSame(memo, call, slot, address, context, isInside) &&
-			                         !(memo.needsSaved && thread->savedNs > 0),
-			                     1)) {
+			const bool isKnown =
+			    core::isSame(memo, call, slot, address, context, isInside) && !(memo.needsSaved && thread->savedNs > 0);
+			const auto original = reinterpret_cast<Function *>(memo.original);
+			trace::Cell *const cell = memo.cell;
+			const trace::RowId row = memo.row;
+			const bool isForSizes = memo.isForSizes;
+			const unsigned closes = memo.closes;
+			std::atomic_signal_fence(std::memory_order_seq_cst);
+			if (__builtin_expect(isKnown && version == memo.version, 1)) {
 				if (op::isOnlyCounted(entryTable[index]) || !cell) {
 					if (cell)
 						trace::Lane::count(*cell);
-					else if (entryTable[index].kind == op::Kind::mm && memo.isForSizes && autoamp_front_thread.passed)
+					else if (entryTable[index].kind == op::Kind::mm && isForSizes && autoamp_front_thread.passed)
 						core::rememberPassed(*thread, reinterpret_cast<void *>(original), static_cast<uint32_t>(call.m),
 						                     static_cast<uint32_t>(call.n), static_cast<uint32_t>(call.k), slot,
-						                     address, context >> 8, memo.closes);
+						                     address, context >> 8, closes);
 					return original(args...);
 				}
 				const core::Span span(*thread->lane, row, cell);

@@ -25,11 +25,9 @@ Site &newSite(const CallInfo &info, op::Op op, int ordinal, DescribedCall &descr
 	policy::Cpu cpu;
 	if (op.library == op::Library::blas) {
 		{
-			const ForkHold hold;
+			const ForkHold hold; // at the first call of a library
 			// The decision depends on the threads of the library, and on its kernels.
-			const front::Loading loading = autoamp_front_loading();
-			cpu::recordLibrary(info.interception.original, loading != front::Loading::self,
-			                   loading == front::Loading::nobody);
+			cpu::recordLibrary(info.interception.original, autoamp_front_loading() != front::Loading::self);
 		}
 		const cpu::Threads threads = cpu::threadsOf(info.interception.original);
 		cpu = info.process.cpu;

@@ -41,7 +41,7 @@ static_assert(sizeof(Thread::Passed) == 64 && sizeof(Thread::passed) == 0x3fc0 +
 		    "and $0x3fc0, %%r10d\n\t"                                                                                  \
 		    "mov %%fs:%c[ownRegion](%%r11), %%r11d\n\t"                                                                \
 		    "add %%rax, %%r10\n\t"                                                                                     \
-		    "mov %c[original](%%r10), %%rax\n\t" /* before a signal handler replaces it */                             \
+		    "mov %c[version](%%r10), %%eax\n\t" /* a signal handler may replace the memo */                            \
 		    "cmp %%r11d, %c[region](%%r10)\n\t"                                                                        \
 		    "jne 1f\n\t"                                                                                               \
 		    "mov (%%rsp), %%r11\n\t"                                                                                   \
@@ -53,14 +53,17 @@ static_assert(sizeof(Thread::Passed) == 64 && sizeof(Thread::passed) == 0x3fc0 +
 		    "mov (%%r11), %%r11d\n\t"                                                                                  \
 		    "cmp %%r11d, %c[closes](%%r10)\n\t"                                                                        \
 		    "jne 1f\n\t"                                                                                               \
-		    "jmp *%%rax\n"                                                                                             \
+		    "mov %c[original](%%r10), %%r11\n\t"                                                                       \
+		    "cmp %%eax, %c[version](%%r10)\n\t"                                                                        \
+		    "jne 1f\n\t"                                                                                               \
+		    "jmp *%%r11\n"                                                                                             \
 		    "1:\tjmp %c[find]\n"                                                                                       \
 		    :                                                                                                          \
 		    : [epoch] "i"(&regionEpoch), [find] "i"(find), [number] "i"(number),                                       \
 		      [passed] "i"(offsetof(front::ThreadBlock, passed)), [ownEpoch] "i"(offsetof(front::ThreadBlock, epoch)), \
 		      [ownRegion] "i"(offsetof(front::ThreadBlock, region) +                                                   \
 		                      sizeof(unsigned) * static_cast<unsigned>(DeviceType::cpu)),                              \
-		      AT(address), AT(m), AT(n), AT(k), AT(slot), AT(region), AT(closes), AT(original));                       \
+		      AT(address), AT(m), AT(n), AT(k), AT(slot), AT(region), AT(closes), AT(version), AT(original));          \
 	}
 
 // C: sizes in registers.

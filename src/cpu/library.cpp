@@ -1,7 +1,6 @@
 #include "src/cpu/library.h"
 
 #include "src/base/futex.h"
-#include "src/cpu/generation.h"
 
 #include <atomic>
 #include <dlfcn.h>
@@ -17,7 +16,6 @@ struct Library {
 	std::atomic<const link_map *> map{nullptr}; // pinned by the front: the address identifies it
 	LibraryThreads threads;
 	const char *kernels = "";
-	uint32_t recordedIn = 0; // generation()
 	std::atomic<uint32_t> state{unknown};
 };
 constexpr unsigned libraryLimit = 32; // of later ones, products use one thread
@@ -53,7 +51,7 @@ const Library *recorded(const void *original)
 
 } // namespace
 
-void recordLibrary(const void *original, bool mayWait, bool mayLook)
+void recordLibrary(const void *original, bool mayWait)
 {
 	const link_map *const map = mapOf(original);
 	Library *const library = map ? find(map, true) : nullptr;
@@ -65,9 +63,6 @@ void recordLibrary(const void *original, bool mayWait, bool mayLook)
 			base::futexWait(&library->state, static_cast<int>(seen), second.at());
 			seen = library->state.load(std::memory_order_acquire);
 		}
-		// A thread that is inside dlopen may wait for this one. A child may have the lock of a thread of its parent.
-		if (seen == complete && mayLook && library->recordedIn == generation())
-			noteOpenMpLibraries();
 		return;
 	}
 	noteOpenMpLibraries();
@@ -77,7 +72,6 @@ void recordLibrary(const void *original, bool mayWait, bool mayLook)
 		dlclose(handle);
 	}
 	dlerror(); // clears the error, which must not reach the application
-	library->recordedIn = generation();
 	library->state.store(complete, std::memory_order_release);
 	base::futexWakeAll(&library->state);
 }

@@ -5,11 +5,10 @@
 
 namespace autoamp::cpu {
 
-// Called at the first call of each site. Records the library of the function, once, and the OpenMP libraries that the
-// process has now. It needs the loader: the caller holds forks of other threads. If another thread is recording the
-// library, the function waits for it, at most a second.
-// mayWait: false if this thread is inside dlopen. mayLook: false if any thread is.
-void recordLibrary(const void *original, bool mayWait, bool mayLook);
+// Records the library of the function, once, and the OpenMP libraries of the process. It needs the loader: the caller
+// holds forks of other threads. If another thread is recording it, the function waits for it, at most a second.
+// mayWait: false if this thread holds the loader.
+void recordLibrary(const void *original, bool mayWait);
 
 // The threads that the library would use now; one for a library that is not recorded.
 Threads threadsOf(const void *original);

@@ -51,10 +51,11 @@ int addName(dl_phdr_info *info, size_t size, void *data)
 		if (names.now == names.before)
 			return 1;
 	}
-	const char *const slash = std::strrchr(info->dlpi_name, '/');
-	if (std::strstr(slash ? slash : info->dlpi_name, "omp") && names.count < Names::most &&
-	    std::strlen(info->dlpi_name) < sizeof names.text[0])
-		std::strcpy(names.text[names.count++], info->dlpi_name);
+	const char *const slash = std::strrchr(info->dlpi_name, '/'), *const file = slash ? slash + 1 : info->dlpi_name;
+	for (const char *begin : {"libgomp", "libomp", "libiomp", "libnvomp"})
+		if (std::strncmp(file, begin, std::strlen(begin)) == 0 && names.count < Names::most &&
+		    std::strlen(info->dlpi_name) < sizeof names.text[0])
+			std::strcpy(names.text[names.count++], info->dlpi_name);
 	return 0;
 }
 
@@ -115,10 +116,12 @@ void noteOpenMpLibraries()
 	names.before = known.load(std::memory_order_relaxed);
 	dl_iterate_phdr(addName, &names);
 	for (unsigned i = 0; i < names.count; ++i) {
-		void *const library = dlopen(names.text[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+		void *const library = dlopen(names.text[i], RTLD_LAZY | RTLD_NOLOAD);
 		if (!library)
 			continue;
 		Query *const found = find(library, "omp_in_parallel");
+		if (found && dlopen(names.text[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE))
+			dlclose(library);
 		dlclose(library);
 		for (std::atomic<Query *> &each : inParallel) {
 			Query *before = nullptr;
@@ -126,8 +129,7 @@ void noteOpenMpLibraries()
 				break;
 		}
 	}
-	if (names.count > 0)
-		dlerror(); // clears the error, which must not reach the application
+	dlerror(); // clears the error, which must not reach the application
 	known.store(names.now, std::memory_order_relaxed);
 }
 

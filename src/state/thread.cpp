@@ -68,7 +68,7 @@ trace::Lane *keepThisThread()
 	for (Thread::Counted &counted : thread->counted)
 		counted = {};
 	for (Thread::BlasMemo &memo : thread->blasMemos)
-		memo = {};
+		replace(memo, {});
 	return thread->lane;
 }
 

@@ -59,7 +59,8 @@ struct Thread {
 		uint64_t written = 0;          // op::BlasCall::written
 		int64_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0;
 		uint32_t context = 0;
-		unsigned closes = 0; // autoamp_cpu_closes
+		unsigned closes = 0;  // autoamp_cpu_closes
+		unsigned version = 0; // counts replacements
 		bool isWide = false;
 		bool isForSizes = false; // it runs unchanged whatever its arguments except the sizes are, and the function
 		                         // calls no routine of another library
@@ -74,7 +75,8 @@ struct Thread {
 		uint32_t m = 0, n = 0, k = 0;
 		unsigned slot = 0;
 		uint32_t region = 0;
-		unsigned closes = 0; // autoamp_cpu_closes
+		unsigned closes = 0;  // autoamp_cpu_closes
+		unsigned version = 0; // counts replacements
 	};
 	trace::Lane *lane = nullptr;
 	const cuda::Driver *driver = nullptr; // null: no driver
@@ -123,14 +125,15 @@ inline CallerAnswer callerOf(Thread &thread, const void *address)
 	return cached.answer;
 }
 
-// For memos with an `address`. A signal handler may use the memo in between.
+// For memos with an address and a version. A signal handler may use the memo in between; it replaces no memo then. A
+// reader is right if the version is the same before and after it read.
 template <typename Memo>
 void replace(Memo &memo, const Memo &value)
 {
 	memo.address = nullptr;
 	std::atomic_signal_fence(std::memory_order_seq_cst);
 	Memo rest = value;
-	rest.address = nullptr;
+	rest.address = nullptr, rest.version = memo.version + 1;
 	memo = rest;
 	std::atomic_signal_fence(std::memory_order_seq_cst);
 	memo.address = value.address;

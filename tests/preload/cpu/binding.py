@@ -162,6 +162,12 @@ class Binding(unittest.TestCase):
             if trace != "off":
                 self.assertEqual({row["caller"]: row["calls"] for row in made.report["ops"] if row["entry"] == "cblas_sgemm"}, {"libcpu_plugin_wraps.so": 10})
 
+    def test_signal_handlers_that_use_another_library(self):
+        """At each instruction of a call: the handler may replace what the call has found."""
+        for variables in ({"AUTOAMP_TRACE": "off"}, {**OBSERVED, "AUTOAMP_TRACE": "off"}, OBSERVED):
+            made = run("steps", BLAS, NEGATES, path=PROGRAMS, **variables)
+            self.assertEqual((made.status, made.errors, made.out), (0, "", "0 wrong\n"))
+
     def test_plugins_come_and_go_while_threads_multiply(self):
         for first, second in (("plugin", "plugin64"), ("plugin64", "plugin_negates")):
             for variables, results in ((CAST, "r r" if not OBSTACLE else None), (OBSERVED, None), (OFF, None)):

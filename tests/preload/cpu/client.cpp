@@ -6,7 +6,6 @@
 #include "blas.h"
 
 #include <array>
-#include <atomic>
 #include <barrier>
 #include <cctype>
 #include <cmath>
@@ -14,7 +13,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
-#include <filesystem>
 #include <limits>
 #include <random>
 #include <string>
@@ -459,32 +457,6 @@ void turnsOfThreads()
 		thread.join();
 }
 
-// Products in a parallel region of an OpenMP library that is loaded after the first product. Prints the threads that
-// they add to that of the region.
-void lateRegion()
-{
-	const auto threads = [] {
-		const std::filesystem::directory_iterator tasks("/proc/self/task");
-		return std::distance(begin(tasks), end(tasks));
-	};
-	static const Shape small = {.m = 8, .n = 8, .k = 8}, large = {.m = 512, .n = 512, .k = 512};
-	Operands(small).run(small);
-	const auto before = threads();
-	static std::vector<Operands> operands(2, Operands(large));
-	static std::atomic<int> next;
-	const auto parallel = reinterpret_cast<void (*)(void (*)(void *), void *, unsigned, unsigned)>(
-	    dlsym(dlopen("libgomp.so.1", RTLD_NOW | RTLD_LOCAL), "GOMP_parallel"));
-	parallel(
-	    [](void *) {
-		    Operands &own = operands[next++];
-		    own.settle();
-		    for (int i = 0; i < 20; i++)
-			    own.run(large);
-	    },
-	    nullptr, 2, 0);
-	std::printf("threads %td\n", threads() - before - 1);
-}
-
 // The library decides about results in its operands.
 void overlaps()
 {
@@ -773,8 +745,7 @@ int main(int argc, char **argv)
 	                                                         {"invalid", invalid},
 	                                                         {"turns", turns},
 	                                                         {"turns_of_threads", turnsOfThreads},
-	                                                         {"turns_of_kept", turnsOfKept},
-	                                                         {"late_region", lateRegion}};
+	                                                         {"turns_of_kept", turnsOfKept}};
 	for (const auto &[name, part] : parts)
 		if (argc < 2 || std::strcmp(argv[1], name) == 0)
 			part();

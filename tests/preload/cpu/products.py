@@ -185,16 +185,6 @@ class Products(unittest.TestCase):
             self.assertEqual([[row[:2] for row in rows] for rows in counts], [[(10, "kept"), (10, "lowered"), (512, "lowered")]])
 
     @lowers
-    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one CPU")
-    def test_regions_of_an_openmp_library_that_is_loaded_later(self):
-        """Its threads multiply on one thread each."""
-        for library in LIBRARIES:
-            if library.name == "openblas-pthread" and library.file:
-                made = library.run("linked", "late_region", OPENBLAS_NUM_THREADS="2", OMP_NUM_THREADS="2")
-                self.assertEqual((made.status, made.errors, made.out), (0, "", "threads 0\n"))
-                self.assertEqual({(row["m"], row["decision"]): row["calls"] for row in made.report["ops"]}, {(8, "kept"): 1, (512, "lowered"): 40})
-
-    @lowers
     def test_weights(self):
         """A product that gains with conversions at each call makes the copy of its weight in the twelfth one."""
         made = LIBRARIES[0].run("linked", "weights", **CAST)
