@@ -5,7 +5,7 @@
 
 namespace autoamp::cpu {
 
-// A function of a library, which is a handle of dlopen, or of one that it needs. False: there is none.
+// A function of a library, which is a handle of dlopen, or of one that it needs. Null or false: there is none.
 void *functionOf(void *library, const char *name);
 template <typename Function>
 bool resolve(Function *&function, void *library, const char *name)
