@@ -16,6 +16,9 @@ extern int __xstat64(int version, const char *path, struct stat64 *facts);
 extern int __lxstat64(int version, const char *path, struct stat64 *facts);
 extern int __fxstatat64(int version, int folder, const char *path, struct stat64 *facts, int flags);
 
+// The front's dl_iterate_phdr, for the core (inject/front.h); null in programs.
+extern __attribute__((weak)) int autoamp_front_iterate(int (*visit)(struct dl_phdr_info *, size_t, void *), void *data);
+
 #pragma GCC visibility push(hidden)
 
 // glibc 2.36; std::random_device.
@@ -123,7 +126,7 @@ int _dl_find_object(void *address, struct dl_find_object *found)
 	if (newFindObject)
 		return newFindObject(address, found);
 	const struct Search search = {(uintptr_t)address, found};
-	return dl_iterate_phdr(isOwner, (void *)&search) ? 0 : -1;
+	return (autoamp_front_iterate ? autoamp_front_iterate : dl_iterate_phdr)(isOwner, (void *)&search) ? 0 : -1;
 }
 
 #pragma GCC visibility pop

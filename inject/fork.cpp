@@ -44,6 +44,7 @@ void stopResolving()
 
 void inChild()
 {
+	adaptLoaderToFork();
 	forks = 0, resolvers = autoamp_front_thread.resolving, opener = -1;
 	autoamp_front_profiled %= 2; // an open profiler range continues
 }
@@ -77,6 +78,11 @@ extern "C" void autoamp_front_hold_forks()
 extern "C" Loading autoamp_front_loading()
 {
 	return holderOfLoader();
+}
+
+extern "C" int autoamp_front_iterate(int (*visit)(dl_phdr_info *, size_t, void *), void *data)
+{
+	return loader.iterate(visit, data);
 }
 
 extern "C" void autoamp_front_release_forks()

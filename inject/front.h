@@ -58,9 +58,11 @@ struct Core {
 	const Scalers *scalers; // null: this core has none
 };
 
-constexpr unsigned abi = 13;
+constexpr unsigned abi = 14;
 
-enum class Loading : int { nobody, self, other };
+// broken: this process was forked while another thread was inside dlopen, dlclose or dl_iterate_phdr. These functions
+// would hang or end the process.
+enum class Loading : int { nobody, self, other, broken };
 
 // Copies of a BLAS that a lookup by name can lead to, after number 0, which is the copy that the loader binds the
 // caller to.
@@ -81,6 +83,8 @@ AUTOAMP_EXPORT void autoamp_front_hold_forks();
 AUTOAMP_EXPORT void autoamp_front_release_forks();
 // The thread that is inside dlopen or dlclose, for example in a constructor. Others may wait for it then.
 AUTOAMP_EXPORT autoamp::front::Loading autoamp_front_loading();
+// dl_iterate_phdr, which also works in a broken process.
+AUTOAMP_EXPORT int autoamp_front_iterate(int (*visit)(struct dl_phdr_info *, size_t, void *), void *data);
 // Returns whether descriptor 2 is the same file as when the front was loaded. A daemon may have closed it and opened
 // another file there.
 AUTOAMP_EXPORT bool autoamp_front_has_stderr();

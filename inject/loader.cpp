@@ -3,6 +3,7 @@
 #include "inject/atomics.h"
 #include "inject/object.h"
 
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -14,7 +15,7 @@ decltype(&dlvsym) autoamp_front_next_dlvsym;
 
 namespace autoamp::front {
 
-constinit Loader loader = {};
+constinit Loader loader = {nullptr, nullptr, nullptr, dl_iterate_phdr, false};
 constinit int opener = -1;
 
 // Walks the list of the loader: dl_iterate_phdr may be the version of a sanitizer, which calls dlsym before it works.
@@ -49,6 +50,13 @@ bool haveLoader()
 		store(autoamp_front_dlsym, function("dlsym")); // last: it marks the others as set
 	}
 	return load(autoamp_front_dlsym);
+}
+
+Object ownerOf(const void *address)
+{
+	Object object = {address};
+	loader.iterate(isOwner, &object);
+	return object;
 }
 
 namespace {
@@ -111,8 +119,60 @@ const pthread_mutex_t &loaderLock()
 	return *load(found);
 }
 
+namespace {
+
+void *openNothing(const char *, int) noexcept
+{
+	return nullptr;
+}
+
+// The file's header, which is the begin of its first segment. Null if it is not mapped: the object is being unloaded,
+// or the file is a program with fixed addresses.
+const ElfW(Ehdr) * headerOf(const link_map &map)
+{
+	unsigned char isResident;
+	return syscall(SYS_mincore, map.l_addr, 1, &isResident) == 0 ? reinterpret_cast<ElfW(Ehdr) *>(map.l_addr) : nullptr;
+}
+
+int iterateList(int (*visit)(dl_phdr_info *, size_t, void *), void *data)
+{
+	int result = 0;
+	for (const link_map *map = _r_debug.r_map; map && !result; map = map->l_next) {
+		dl_phdr_info info = {};
+		info.dlpi_addr = map->l_addr, info.dlpi_name = map->l_name;
+		if (const auto *const header = headerOf(*map)) {
+			info.dlpi_phdr = reinterpret_cast<ElfW(Phdr) *>(map->l_addr + header->e_phoff);
+			info.dlpi_phnum = header->e_phnum;
+		} else if (map == _r_debug.r_map && getauxval(AT_BASE)) { // else the kernel describes the loader
+			info.dlpi_phdr = reinterpret_cast<ElfW(Phdr) *>(getauxval(AT_PHDR));
+			info.dlpi_phnum = static_cast<ElfW(Half)>(getauxval(AT_PHNUM));
+		}
+		if (info.dlpi_phnum)
+			result = visit(&info, sizeof info, data);
+	}
+	return result;
+}
+
+} // namespace
+
+// glibc releases the first lock in a child, but not the second one, for which dl_iterate_phdr waits. dlopen ends the
+// process if the state is not consistent. The program may have a copy of _r_debug, whose state is that of its start.
+void adaptLoaderToFork()
+{
+	const pthread_mutex_t *const locks = &loaderLock();
+	const Object program = {nullptr, _r_debug.r_map->l_addr, _r_debug.r_map->l_ld};
+	const auto *const debug = reinterpret_cast<r_debug *>(program.value(DT_DEBUG));
+	const bool isLocked = locks != &noLock && load(locks[1].__data.__lock);
+	if (!isLocked && (!debug || debug->r_state == r_debug::RT_CONSISTENT))
+		return;
+	haveLoader();
+	loader = {openNothing, loader.close, loader.error, iterateList, true};
+}
+
 Loading holderOfLoader()
 {
+	if (loader.isBroken)
+		return Loading::broken;
 	const auto &lock = loaderLock().__data;
 	if (!load(lock.__lock))
 		return Loading::nobody;

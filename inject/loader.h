@@ -2,6 +2,7 @@
 #pragma once
 
 #include "inject/front.h"
+#include "inject/object.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -27,16 +28,23 @@ inline bool isFront(const void *address)
 	return address >= __ehdr_start && address < _end;
 }
 
-// Null before haveLoader().
+// Null before haveLoader(), except `iterate`. In a process that was forked while another thread was inside dlopen,
+// dlclose or dl_iterate_phdr, these functions would wait for a lock that is never released, or end the process. `open`
+// then returns null, and `iterate` reads the loader's list, which cannot change any more. dlsym works.
 struct Loader {
 	decltype(&dlopen) open;
 	decltype(&dlclose) close;
 	decltype(&dlerror) error;
+	decltype(&dl_iterate_phdr) iterate;
+	bool isBroken;
 };
 extern Loader loader;
 
 // Finds the functions above. False if the process has no dlsym.
 bool haveLoader();
+
+// The object that contains the address.
+Object ownerOf(const void *address);
 
 // Objects that exist when noteStart() runs are those of the program's start. Before it, all objects are.
 void noteStart();
@@ -48,6 +56,9 @@ inline constexpr pthread_mutex_t noLock = {};
 // Finds the glibc lock that dlopen and dlsym take: the first of consecutive recursive mutexes, three of them in
 // glibc 2.35 and two before. If it is not found (another libc), returns noLock.
 const pthread_mutex_t &loaderLock();
+
+// Called in a child before any other function of it.
+void adaptLoaderToFork();
 
 // The thread that holds this lock: it is inside dlopen or dlclose, for example in a constructor.
 Loading holderOfLoader();

@@ -25,13 +25,6 @@ int isOwner(dl_phdr_info *info, size_t, void *data)
 	return 0;
 }
 
-Object ownerOf(const void *address)
-{
-	Object object = {address};
-	dl_iterate_phdr(isOwner, &object);
-	return object;
-}
-
 // Searches DT_GNU_HASH. The only way to find dlsym itself, because the front defines dlsym and dlvsym, and the only way
 // without the loader.
 const Symbol *Object::find(const char *symbol) const

@@ -49,7 +49,4 @@ Object objectOf(const dl_phdr_info &info);
 // Object and returns 1.
 int isOwner(dl_phdr_info *info, size_t, void *data);
 
-// The object that contains the address.
-Object ownerOf(const void *address);
-
 } // namespace autoamp::front

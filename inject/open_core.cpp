@@ -88,6 +88,10 @@ const Core *openCore(const char *&why)
 		why = "no dlopen in this process (glibc before 2.34, no libdl.so.2)";
 		return nullptr;
 	}
+	if (loader.isBroken) {
+		why = "the process was forked while a thread loaded a library";
+		return nullptr;
+	}
 	if (!ownFolder(path))
 		return nullptr;
 	const size_t size = length(path);

@@ -74,7 +74,7 @@ int isInLibrary(dl_phdr_info *info, size_t, void *data)
 void *findInLibrary(unsigned slot, const void *caller)
 {
 	Search search = {slot, ownerOf(caller).path, nullptr};
-	dl_iterate_phdr(isInLibrary, &search);
+	loader.iterate(isInLibrary, &search);
 	return search.found;
 }
 

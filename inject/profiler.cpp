@@ -3,6 +3,7 @@
 #include "inject/profiler.h"
 
 #include "inject/fork.h"
+#include "inject/loader.h"
 #include "inject/object.h"
 #include "inject/open_core.h"
 #include "inject/slots.h"
@@ -54,7 +55,7 @@ void *originalSwitch(unsigned index)
 		loader.error();
 	}
 	if (!search.found)
-		dl_iterate_phdr(hasSwitch, &search);
+		loader.iterate(hasSwitch, &search);
 	return search.found;
 }
 

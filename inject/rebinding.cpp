@@ -65,13 +65,14 @@ int rebindObject(dl_phdr_info *info, size_t, void *data)
 void rebindObjects()
 {
 	static unsigned long long known;
-	if (!load(isStarted) || hook() != Hook::got || &loaderLock() == &noLock || autoamp_front_thread.resolving)
+	if (!load(isStarted) || hook() != Hook::got || &loaderLock() == &noLock || loader.isBroken ||
+	    autoamp_front_thread.resolving)
 		return;
 	const Resolving resolving;
 	Scan scan = {known, 0};
 	bool isHeld = true;
 	for (int i = 0; i < 100 && isHeld && awaitLoader(); i++)
-		isHeld = dl_iterate_phdr(rebindObject, &scan) && scan.now != scan.before;
+		isHeld = loader.iterate(rebindObject, &scan) && scan.now != scan.before;
 	if (!isHeld)
 		__atomic_store_n(&known, scan.now, __ATOMIC_RELAXED);
 }

@@ -1,11 +1,43 @@
 #include "inject/search.h"
 
 #include "inject/loader.h"
+#include "inject/object.h"
 
 namespace autoamp::front {
 
+namespace {
+
+struct Listed {
+	const char *file;
+	Object object = {};
+};
+
+int isListed(dl_phdr_info *info, size_t, void *data)
+{
+	auto &[file, object] = *static_cast<Listed *>(data);
+	object = objectOf(*info);
+	return object.dynamic && (equal(object.path, file) || equal(object.name(), file));
+}
+
+void *findWithoutLoader(const char *file, const char *name, int level = 0)
+{
+	Listed search = {file};
+	if (!loader.iterate(isListed, &search))
+		return nullptr;
+	const Object &object = search.object;
+	void *found = object.place(object.find(name));
+	for (const ElfW(Dyn) *entry = object.dynamic; !found && entry->d_tag && level < 3; entry++)
+		if (entry->d_tag == DT_NEEDED)
+			found = findWithoutLoader(object.table<char>(DT_STRTAB) + entry->d_un.d_val, name, level + 1);
+	return found;
+}
+
+} // namespace
+
 void *findLoaded(const char *file, const char *name)
 {
+	if (loader.isBroken)
+		return findWithoutLoader(file, name);
 	void *const handle = loader.open(file, RTLD_LAZY | RTLD_NOLOAD);
 	void *const found = handle ? autoamp_front_dlsym(handle, name) : nullptr;
 	if (handle)

@@ -97,7 +97,7 @@ bool autoamp::front::watch(const void *address)
 		if (object.read(words, version) && contains(words, address))
 			return true;
 	Search search = {address};
-	dl_iterate_phdr(describe, &search);
+	loader.iterate(describe, &search);
 	if (!search.leadsHere) // also false for a library that is not relocated yet
 		return !search.dynamic || (load(isStarted) && isFromStart(search.dynamic));
 	for (auto &object : watched)

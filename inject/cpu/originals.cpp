@@ -2,6 +2,7 @@
 
 #include "inject/atomics.h"
 #include "inject/environment.h"
+#include "inject/loader.h"
 #include "inject/object.h"
 #include "inject/open_core.h"
 #include "inject/search.h"
@@ -77,7 +78,7 @@ int isEither(dl_phdr_info *info, size_t, void *data)
 bool isBefore(const Object &first, const Object &second)
 {
 	Pair pair = {first, second, false};
-	dl_iterate_phdr(isEither, &pair); // in the order of loading
+	loader.iterate(isEither, &pair); // in the order of loading
 	return pair.isBefore;
 }
 
@@ -151,7 +152,7 @@ Original resolveOriginal(unsigned slot, const void *caller, bool hasLoader)
 		found = definitionFor(row, ownerOf(caller), isShared);
 	if (!found) {
 		Search search = {name, nullptr};
-		dl_iterate_phdr(hasRoutine, &search);
+		loader.iterate(hasRoutine, &search);
 		found = search.found;
 	}
 	if (!found)

@@ -6,9 +6,6 @@
 #include "inject/open_core.h"
 #include "inject/references.h"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 namespace autoamp::front {
 
 namespace {
@@ -28,18 +25,12 @@ struct Walk {
 	bool isChanged = false, hasNewAmbiguous = false;
 };
 
-// Another thread loads objects, which may be partly bound.
-bool isLoaderElsewhere()
-{
-	const auto &lock = loaderLock().__data;
-	return load(lock.__lock) && load(lock.__owner) != static_cast<int>(syscall(SYS_gettid));
-}
-
 int countDefinitions(dl_phdr_info *info, size_t, void *data)
 {
 	auto &[census, objects, isChanged, hasNewAmbiguous] = *static_cast<Walk *>(data);
 	if (objects == 0) {
-		if ((census.added == info->dlpi_adds && census.removed == info->dlpi_subs) || isLoaderElsewhere())
+		if ((census.added == info->dlpi_adds && census.removed == info->dlpi_subs) ||
+		    holderOfLoader() == Loading::other) // objects may be partly bound
 			return 1;
 		if (census.removed != info->dlpi_subs) // all objects have other numbers
 			census = {};
@@ -139,7 +130,7 @@ void separatePlugins()
 	const unsigned before = census.objects;
 	Walk walk = {census};
 	if (resolving.hasLoader)
-		dl_iterate_phdr(countDefinitions, &walk);
+		loader.iterate(countDefinitions, &walk);
 	if (walk.isChanged)
 		census.objects = walk.objects;
 	bool hasAmbiguous = false;
@@ -147,7 +138,7 @@ void separatePlugins()
 		hasAmbiguous |= isAmbiguous;
 	if (walk.isChanged && hasAmbiguous)
 		for (Plugin plugin = {census, walk.hasNewAmbiguous || census.objects < before ? 0 : before};
-		     dl_iterate_phdr(collectReferences, &plugin);
+		     loader.iterate(collectReferences, &plugin);
 		     plugin.skipped = plugin.objects, plugin.objects = plugin.count = 0)
 			separate(plugin);
 	__atomic_store_n(&isBusy, false, __ATOMIC_RELEASE);

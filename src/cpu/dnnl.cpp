@@ -1,5 +1,6 @@
 #include "src/cpu/dnnl.h"
 
+#include "src/base/broken_loader.h"
 #include "src/base/once.h"
 
 #include <cstdio>
@@ -15,6 +16,8 @@ namespace {
 // OpenMP themselves.
 void *openBeside(const char *path)
 {
+	if (base::isLoaderBroken)
+		return nullptr;
 	cpu_set_t before;
 	const bool isKnown = sched_getaffinity(0, sizeof before, &before) == 0;
 	void *const library = dlopen(path, RTLD_NOW | RTLD_LOCAL);

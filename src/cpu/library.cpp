@@ -1,5 +1,6 @@
 #include "src/cpu/library.h"
 
+#include "src/base/broken_loader.h"
 #include "src/base/futex.h"
 
 #include <atomic>
@@ -55,7 +56,7 @@ void recordLibrary(const void *original, bool mayWait)
 {
 	const link_map *const map = mapOf(original);
 	Library *const library = map ? find(map, true) : nullptr;
-	if (!library)
+	if (!library || base::isLoaderBroken)
 		return;
 	uint32_t seen = unknown;
 	if (!library->state.compare_exchange_strong(seen, claimed, std::memory_order_acquire)) {

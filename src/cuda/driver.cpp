@@ -1,5 +1,7 @@
 #include "src/cuda/driver.h"
 
+#include "src/base/broken_loader.h"
+
 // Makes cuda.h declare the older names too.
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
@@ -42,6 +44,8 @@ bool isImageRefused(Result loading)
 // Racing threads each fill a table, and one compare-and-swap selects one; the others leak a few bytes.
 const Driver *loadDriver()
 {
+	if (base::isLoaderBroken)
+		return nullptr;
 	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
 	if (!library)
 		library = dlopen("libcuda.so.1", RTLD_NOW);

@@ -1,5 +1,7 @@
 #include "src/cuda/library.h"
 
+#include "src/base/broken_loader.h"
+
 #include <dlfcn.h>
 
 namespace autoamp::cuda {
@@ -7,7 +9,7 @@ namespace autoamp::cuda {
 void *findInLibraryOf(const void *original, const char *name)
 {
 	Dl_info owner;
-	if (!dladdr(original, &owner) || !owner.dli_fname)
+	if (base::isLoaderBroken || !dladdr(original, &owner) || !owner.dli_fname)
 		return nullptr;
 	// RTLD_NOLOAD: the front has pinned the loaded object, and nothing new is mapped.
 	void *library = dlopen(owner.dli_fname, RTLD_LAZY | RTLD_NOLOAD);

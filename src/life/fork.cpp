@@ -1,5 +1,7 @@
 #include "src/life/fork.h"
 
+#include "inject/front.h"
+#include "src/base/broken_loader.h"
 #include "src/base/caller_state.h"
 #include "src/life/gradients.h"
 #include "src/life/trace_file.h"
@@ -18,6 +20,11 @@
 namespace autoamp::core {
 
 namespace {
+
+void noteLoader()
+{
+	base::isLoaderBroken = autoamp_front_loading() == front::Loading::broken;
+}
 
 void beforeFork()
 {
@@ -46,6 +53,7 @@ void afterForkInChild()
 		theProcess.load()->recorder.afterForkInChild(keepThisThread());
 		theProcess.load()->isForked.store(theProcess.load()->isTracing, std::memory_order_release);
 	}
+	noteLoader();
 	forgetCapture();
 	trace::cupti::forget();
 	lower::forgetContexts();
@@ -60,6 +68,7 @@ void afterForkInChild()
 
 void registerForkHandlers()
 {
+	noteLoader();
 	pthread_atfork(beforeFork, afterForkInParent, afterForkInChild);
 }
 

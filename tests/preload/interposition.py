@@ -177,6 +177,17 @@ class Binding(Interposition):
                 with self.subTest(client, preload=preload):
                     self.works(preload, client, "forkrace")
 
+    def test_fork_while_a_thread_is_inside_the_loader(self):
+        first, *plugins = (str(BUILD / f"libplugin{name}.so") for name in ("_rpath", "", "12", "_carrier"))
+        for way, plugin, earlier in itertools.product(("walking", str(BUILD / "libawaits.so")), plugins, ([], [first])):
+            if earlier and plugin.endswith("carrier.so"):
+                continue  # it does not get its own copy
+            for preload in (None, PRODUCT, CORELESS, f"{NO_FIND_OBJECT}:{PRODUCT}" if NO_FIND_OBJECT.exists() else PRODUCT):
+                with self.subTest(way, plugin=plugin, earlier=earlier, preload=preload):
+                    done = run(preload, "inside_loader", way, str(ROOM / "libawaited_fifo.so"), "pluginMultiplies", plugin, *earlier, path=str(ROOM))
+                    self.passes(done)
+                    self.assertEqual(done.stdout, "1" * len(earlier) + "11 0\n")
+
     def test_exec(self):
         for client in WAYS:
             self.works(TELLING, client, "exec", calls=2)

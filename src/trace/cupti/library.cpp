@@ -1,5 +1,7 @@
 #include "src/trace/cupti/library.h"
 
+#include "src/base/broken_loader.h"
+
 #include <climits>
 #include <cstddef>
 #include <cstdio>
@@ -62,6 +64,8 @@ void *openNextToCudart(const char *name)
 // Prefers a loaded copy: a second copy would conflict with the subscriber of the first one.
 void *openCupti(const char *path)
 {
+	if (base::isLoaderBroken)
+		return nullptr;
 	if (path && *path)
 		return dlopen(path, RTLD_NOW);
 	constexpr const char *names[] = {"libcupti.so.13", "libcupti.so.12"};

@@ -150,6 +150,23 @@ class Binding(unittest.TestCase):
             made = run("host", "open", "a", plugin("plugin"), "run", "a", "forks", "a", PROGRAMS / "libcpu_dnnl_lacks.so", path=PROGRAMS, **variables)
             self.assertEqual((made.status, made.errors, made.out), (0, "", "a e\n40 right\n"))
 
+    def test_forks_while_a_thread_is_inside_the_loader(self):
+        """The children inherit a half-done loader, or its lock: neither ends. Some multiply where the parent has not."""
+        clients, first, second = PROGRAMS.parent, plugin("plugin"), plugin("plugin_negates")
+        says = "autoamp: off, cannot load the core: the process was forked while a thread loaded a library\n"
+        for way in ("walking", clients / "libawaits.so"):
+            for earlier in ([], [first], [first, second]):
+                words = [clients / "inside_loader", way, ROOM / "libawaited_fifo.so", "run", second, *earlier]
+                plain = run(*words, front=None, path=f"{PROGRAMS}:{ROOM}")
+                self.assertEqual(plain.out, ["", "e", "en"][len(earlier)] + "nn 0\n")
+                for variables in (OFF, {**OBSERVED, "AUTOAMP_TRACE": "off"}, OBSERVED, CAST):
+                    for front in (FRONT, *(f"{file} {FRONT}" for file in clients.glob("libno_find_object.so"))):  # glibc before 2.35
+                        with self.subTest(way=way, earlier=earlier, front=front, **variables):
+                            made = run(*words, front=front, path=f"{PROGRAMS}:{ROOM}", **variables)
+                            lowers = variables is CAST and earlier and not OBSTACLE
+                            self.assertEqual(made.out, plain.out.replace("e", "r").replace("n", "r") if lowers else plain.out)
+                            self.assertEqual((made.status, made.errors), (0, "" if earlier or variables is OFF else says))
+
     def test_calls_inside_a_call(self):
         """A library with the C interface calls the Fortran interface of another one: the outer call decides."""
         rules = ROOM / "inside.toml"
