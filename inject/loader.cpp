@@ -126,12 +126,14 @@ void *openNothing(const char *, int) noexcept
 	return nullptr;
 }
 
-// The file's header, which is the begin of its first segment. Null if it is not mapped: the object is being unloaded,
-// or the file is a program with fixed addresses.
+// The file's header, which is the begin of its first segment. Null if it is not there: the object is being unloaded, or
+// has fixed addresses.
 const ElfW(Ehdr) * headerOf(const link_map &map)
 {
 	unsigned char isResident;
-	return syscall(SYS_mincore, map.l_addr, 1, &isResident) == 0 ? reinterpret_cast<ElfW(Ehdr) *>(map.l_addr) : nullptr;
+	const bool isMapped = syscall(SYS_mincore, map.l_addr, 1, &isResident) == 0;
+	const auto *const header = reinterpret_cast<ElfW(Ehdr) *>(map.l_addr);
+	return isMapped && begins(reinterpret_cast<const char *>(header->e_ident), ELFMAG) ? header : nullptr;
 }
 
 int iterateList(int (*visit)(dl_phdr_info *, size_t, void *), void *data)
