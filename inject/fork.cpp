@@ -80,12 +80,6 @@ extern "C" Loading autoamp_front_loading()
 	return holderOfLoader();
 }
 
-extern "C" void *autoamp_front_loader_locks()
-{
-	const pthread_mutex_t *const locks = &loaderLock();
-	return locks == &noLock ? nullptr : const_cast<pthread_mutex_t *>(locks);
-}
-
 extern "C" int autoamp_front_iterate(int (*visit)(dl_phdr_info *, size_t, void *), void *data)
 {
 	return loader.iterate(visit, data);

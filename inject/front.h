@@ -83,8 +83,6 @@ AUTOAMP_EXPORT void autoamp_front_hold_forks();
 AUTOAMP_EXPORT void autoamp_front_release_forks();
 // The thread that is inside dlopen or dlclose, for example in a constructor. Others may wait for it then.
 AUTOAMP_EXPORT autoamp::front::Loading autoamp_front_loading();
-// The locks of dlopen and dl_iterate_phdr, in this order: two pthread_mutex_t, recursive. Null: not found.
-AUTOAMP_EXPORT void *autoamp_front_loader_locks();
 // dl_iterate_phdr, which also works in a broken process.
 AUTOAMP_EXPORT int autoamp_front_iterate(int (*visit)(struct dl_phdr_info *, size_t, void *), void *data);
 // Returns whether descriptor 2 is the same file as when the front was loaded. A daemon may have closed it and opened

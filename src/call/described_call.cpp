@@ -27,8 +27,7 @@ Site &newSite(const CallInfo &info, op::Op op, int ordinal, DescribedCall &descr
 		{
 			const ForkHold hold; // at the first call of a library
 			// The decision depends on the threads of the library, and on its kernels.
-			cpu::recordLibrary(info.interception.original, autoamp_front_loading() != front::Loading::self,
-			                   static_cast<pthread_mutex_t *>(autoamp_front_loader_locks()));
+			cpu::recordLibrary(info.interception.original, autoamp_front_loading() != front::Loading::self);
 		}
 		const cpu::Threads threads = cpu::threadsOf(info.interception.original);
 		cpu = info.process.cpu;

@@ -52,7 +52,7 @@ const Library *recorded(const void *original)
 
 } // namespace
 
-void recordLibrary(const void *original, bool mayWait, pthread_mutex_t *locks)
+void recordLibrary(const void *original, bool mayWait)
 {
 	const link_map *const map = mapOf(original);
 	Library *const library = map ? find(map, true) : nullptr;
@@ -64,8 +64,6 @@ void recordLibrary(const void *original, bool mayWait, pthread_mutex_t *locks)
 			base::futexWait(&library->state, static_cast<int>(seen), second.at());
 			seen = library->state.load(std::memory_order_acquire);
 		}
-		if (locks)
-			tryNoteOpenMpLibraries(locks);
 		return;
 	}
 	noteOpenMpLibraries();

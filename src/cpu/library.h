@@ -7,9 +7,8 @@ namespace autoamp::cpu {
 
 // Records the library of the function, once, and the OpenMP libraries of the process. It needs the loader: the caller
 // holds forks of other threads. If another thread is recording it, the function waits for it, at most a second.
-// mayWait: false if this thread holds the loader. If it is known, looks for OpenMP libraries that were loaded since,
-// with the locks of the loader (null: unknown).
-void recordLibrary(const void *original, bool mayWait, pthread_mutex_t *locks);
+// mayWait: false if this thread holds the loader.
+void recordLibrary(const void *original, bool mayWait);
 
 // The threads that the library would use now; one for a library that is not recorded.
 Threads threadsOf(const void *original);

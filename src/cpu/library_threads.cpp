@@ -129,20 +129,8 @@ void noteOpenMpLibraries()
 				break;
 		}
 	}
-	if (names.count != 0)
-		dlerror(); // clears the error, which must not reach the application
+	dlerror(); // clears the error, which must not reach the application
 	known.store(names.now, std::memory_order_relaxed);
-}
-
-void tryNoteOpenMpLibraries(pthread_mutex_t *locks)
-{
-	if (pthread_mutex_trylock(&locks[0]) != 0)
-		return;
-	if (pthread_mutex_trylock(&locks[1]) == 0) {
-		noteOpenMpLibraries();
-		pthread_mutex_unlock(&locks[1]);
-	}
-	pthread_mutex_unlock(&locks[0]);
 }
 
 bool isInParallel()

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <pthread.h>
 
 namespace autoamp::cpu {
 
@@ -33,9 +32,6 @@ bool findOpenMp(void *library, OpenMp &found);
 // Finds the OpenMP libraries that the process has loaded since the last call. They stay loaded. It needs the loader, so
 // not each product can call it.
 void noteOpenMpLibraries();
-// The same, unless another thread has one of the two locks of the loader: waiting for it could hang. A later call finds
-// the library then.
-void tryNoteOpenMpLibraries(pthread_mutex_t *locks);
 // The calling thread runs in a parallel region of one of them: a few nanoseconds.
 bool isInParallel();
 

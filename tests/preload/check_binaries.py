@@ -37,7 +37,7 @@ def segments(file):
 
 # The functions and data of inject/front.h and autoamp.h that both fronts have.
 COMMON = {"dlsym", "dlvsym", "autoamp_front_thread", "autoamp_front_hold_forks", "autoamp_front_release_forks",
-          "autoamp_front_has_stderr", "autoamp_front_iterate", "autoamp_front_loader_locks", "autoamp_front_loading", "autoamp_front_profiled", "autoamp_push", "autoamp_pop", "autoamp_enter",
+          "autoamp_front_has_stderr", "autoamp_front_iterate", "autoamp_front_loading", "autoamp_front_profiled", "autoamp_push", "autoamp_pop", "autoamp_enter",
           "autoamp_leave", "autoamp_require_regions", "autoamp_require_regions_of", "autoamp_current", "autoamp_active", "autoamp_error",
           "autoamp_record_update", "autoamp_scaler_create", "autoamp_scaler_destroy", "autoamp_scaler_scale",
           "autoamp_scaler_unscale", "autoamp_scaler_step", "autoamp_scaler_update", "autoamp_scaler_get",
