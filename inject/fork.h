@@ -4,6 +4,7 @@
 #include "inject/front.h"
 #include "inject/loader.h"
 #include "src/base/caller_state.h"
+#include "src/base/held_signals.h"
 
 namespace autoamp::front {
 
@@ -15,6 +16,7 @@ struct Resolving {
 	~Resolving() { autoamp_front_release_forks(); }
 	const base::CallerState callerState;
 	const bool hasLoader = awaitLoader(); // waits before forks must wait for this thread
+	const base::HeldSignals held;
 };
 
 } // namespace autoamp::front

@@ -67,6 +67,8 @@ enum class Loading : int { nobody, self, other, broken };
 // Copies of a BLAS that a lookup by name can lead to, after number 0, which is the copy that the loader binds the
 // caller to.
 constexpr unsigned blasCopyCount = 4;
+// OpenMP libraries in which parallel regions are noticed.
+constexpr unsigned openMpLimit = 4;
 
 } // namespace autoamp::front
 
@@ -106,6 +108,8 @@ AUTOAMP_EXPORT int InitializeInjectionNvtx2(const void *tables);
 // autoamp_cpu_closes has this value; 0: only for this call.
 AUTOAMP_WEAK void *autoamp_cpu_original(unsigned slot, const void *caller, bool *wide, unsigned *closes);
 AUTOAMP_WEAK extern unsigned autoamp_cpu_unseen; // as autoamp_front_unseen
+AUTOAMP_WEAK extern int (
+    *autoamp_cpu_in_parallel[autoamp::front::openMpLimit + 1])(); // omp_in_parallel; ends with null
 AUTOAMP_WEAK extern unsigned autoamp_cpu_closes; // never 0; a change ends knowledge about return addresses
 
 // Core: its tables for the fronts. Constant data: it needs no initialization, and threads may race to read it.

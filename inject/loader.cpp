@@ -126,14 +126,15 @@ void *openNothing(const char *, int) noexcept
 	return nullptr;
 }
 
-// The file's header, which is the begin of its first segment. Null if it is not there: the object is being unloaded, or
-// has fixed addresses.
+// The file's header, which is the begin of its first segment. Null if it or the table of segments is not there: the
+// object is being unloaded, or has fixed addresses.
 const ElfW(Ehdr) * headerOf(const link_map &map)
 {
 	unsigned char isResident;
 	const bool isMapped = syscall(SYS_mincore, map.l_addr, 1, &isResident) == 0;
 	const auto *const header = reinterpret_cast<ElfW(Ehdr) *>(map.l_addr);
-	return isMapped && begins(reinterpret_cast<const char *>(header->e_ident), ELFMAG) ? header : nullptr;
+	const bool isHeader = isMapped && begins(reinterpret_cast<const char *>(header->e_ident), ELFMAG);
+	return isHeader && header->e_phoff + header->e_phnum * sizeof(ElfW(Phdr)) <= 4096 ? header : nullptr;
 }
 
 int iterateList(int (*visit)(dl_phdr_info *, size_t, void *), void *data)
@@ -163,9 +164,9 @@ void adaptLoaderToFork()
 {
 	const pthread_mutex_t *const locks = &loaderLock();
 	const Object program = {nullptr, _r_debug.r_map->l_addr, _r_debug.r_map->l_ld};
-	const auto *const debug = reinterpret_cast<r_debug *>(program.value(DT_DEBUG));
+	const auto *const own = reinterpret_cast<r_debug *>(program.value(DT_DEBUG));
 	const bool isLocked = locks != &noLock && load(locks[1].__data.__lock);
-	if (!isLocked && (!debug || debug->r_state == r_debug::RT_CONSISTENT))
+	if (!isLocked && (own ? own : &_r_debug)->r_state == r_debug::RT_CONSISTENT)
 		return;
 	haveLoader();
 	loader = {openNothing, loader.close, loader.error, iterateList, true};

@@ -25,7 +25,23 @@ int isOwner(dl_phdr_info *info, size_t, void *data)
 	return 0;
 }
 
-// Searches DT_GNU_HASH. The only way to find dlsym itself, because the front defines dlsym and dlvsym, and the only way
+namespace {
+
+// Symbols of a file without DT_GNU_HASH, by their number.
+const Symbol *findByNumber(const Object &object, const char *name)
+{
+	const auto *symbols = object.table<Symbol>(DT_SYMTAB);
+	const auto *strings = object.table<char>(DT_STRTAB);
+	const auto *table = object.table<uint32_t>(DT_HASH); // buckets, symbols
+	for (uint32_t i = 1; symbols && strings && table && i < table[1]; i++)
+		if (symbols[i].st_shndx && equal(strings + symbols[i].st_name, name))
+			return &symbols[i];
+	return nullptr;
+}
+
+} // namespace
+
+// The only way to find dlsym itself, because the front defines dlsym and dlvsym, and the only way
 // without the loader.
 const Symbol *Object::find(const char *symbol) const
 {
@@ -33,7 +49,7 @@ const Symbol *Object::find(const char *symbol) const
 	const auto *strings = table<char>(DT_STRTAB);
 	const auto *table = this->table<uint32_t>(DT_GNU_HASH);
 	if (!symbols || !strings || !table)
-		return nullptr;
+		return findByNumber(*this, symbol);
 	const uint32_t buckets = table[0], first = table[1], bloom = table[2];
 	const uint32_t *bucket = table + 4 + bloom * (sizeof(ElfW(Addr)) / sizeof(uint32_t)), *chain = bucket + buckets;
 	uint32_t hash = 5381;

@@ -39,7 +39,9 @@ struct Object {
 	const Symbol *find(const char *symbol) const;
 	void *place(const Symbol *symbol) const
 	{
-		return symbol ? reinterpret_cast<void *>(base + symbol->st_value) : nullptr;
+		auto *const at = symbol ? reinterpret_cast<void *>(base + symbol->st_value) : nullptr;
+		const bool isResolver = symbol && ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC;
+		return isResolver ? reinterpret_cast<void *(*)()>(at)() : at;
 	}
 };
 

@@ -12,24 +12,39 @@ struct Listed {
 	Object object = {};
 };
 
+// By its path, the name of the file, or the name by which other objects need it.
 int isListed(dl_phdr_info *info, size_t, void *data)
 {
 	auto &[file, object] = *static_cast<Listed *>(data);
 	object = objectOf(*info);
-	return object.dynamic && (equal(object.path, file) || equal(object.name(), file));
+	return object.dynamic &&
+	       (equal(object.path, file) || equal(baseName(object.path), file) || equal(object.name(), file));
 }
 
-void *findWithoutLoader(const char *file, const char *name, int level = 0)
+// As dlsym, in the order of the loader: the file, then those that it needs, then those that they need.
+void *findWithoutLoader(const char *file, const char *name)
 {
-	Listed search = {file};
-	if (!loader.iterate(isListed, &search))
-		return nullptr;
-	const Object &object = search.object;
-	void *found = object.place(object.find(name));
-	for (const ElfW(Dyn) *entry = object.dynamic; !found && entry->d_tag && level < 3; entry++)
-		if (entry->d_tag == DT_NEEDED)
-			found = findWithoutLoader(object.table<char>(DT_STRTAB) + entry->d_un.d_val, name, level + 1);
-	return found;
+	const char *files[128] = {file};
+	unsigned count = 1;
+	for (unsigned i = 0; i < count; i++) {
+		Listed search = {files[i]};
+		if (!loader.iterate(isListed, &search))
+			continue;
+		const Object &object = search.object;
+		if (void *const found = object.place(object.find(name)))
+			return found;
+		for (const ElfW(Dyn) *entry = object.dynamic; entry->d_tag && count < sizeof files / sizeof *files; entry++) {
+			if (entry->d_tag != DT_NEEDED)
+				continue;
+			const char *const needed = object.table<char>(DT_STRTAB) + entry->d_un.d_val;
+			unsigned known = 0;
+			while (known < count && !equal(files[known], needed))
+				known++;
+			if (known == count)
+				files[count++] = needed;
+		}
+	}
+	return nullptr;
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 #include "src/call/described_call.h"
 
+#include "src/base/held_signals.h"
 #include "src/call/blas_path.h"
 #include "src/call/counted.h"
 #include "src/call/fast_path.h"
@@ -27,6 +28,7 @@ Site &newSite(const CallInfo &info, op::Op op, int ordinal, DescribedCall &descr
 		{
 			const ForkHold hold; // at the first call of a library
 			// The decision depends on the threads of the library, and on its kernels.
+			cpu::watchRegions(autoamp_cpu_in_parallel);
 			cpu::recordLibrary(info.interception.original, autoamp_front_loading() != front::Loading::self);
 		}
 		const cpu::Threads threads = cpu::threadsOf(info.interception.original);
@@ -61,6 +63,7 @@ void findSite(const CallInfo &info, const Key &key, int ordinal, DescribedCall &
 		described.rows = memo.rows, described.site = memo.rows->site;
 		return;
 	}
+	const base::HeldSignals held; // it allocates memory, and takes the lock of the sites
 	described.site = &newSite(info, describe(), ordinal, described);
 	described.rows = &rowsOf(*described.site, info.context);
 	if (described.obstacle != policy::Reason::count)

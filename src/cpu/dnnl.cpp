@@ -59,7 +59,6 @@ Dnnl openDnnl(const char *folder)
 		void *const library = length < static_cast<int>(sizeof path) ? openBeside(path) : nullptr;
 		if (!library)
 			continue;
-		noteOpenMpLibraries();
 		found = read(library);
 		if (found.reason == Reason::none)
 			break;

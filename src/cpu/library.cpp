@@ -66,7 +66,6 @@ void recordLibrary(const void *original, bool mayWait)
 		}
 		return;
 	}
-	noteOpenMpLibraries();
 	if (void *const handle = dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD)) {
 		library->threads = threadsOf(handle);
 		library->kernels = kernelsOf(handle);

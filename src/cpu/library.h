@@ -5,7 +5,7 @@
 
 namespace autoamp::cpu {
 
-// Records the library of the function, once, and the OpenMP libraries of the process. It needs the loader: the caller
+// Records the library of the function, once. It needs the loader: the caller
 // holds forks of other threads. If another thread is recording it, the function waits for it, at most a second.
 // mayWait: false if this thread holds the loader.
 void recordLibrary(const void *original, bool mayWait);

@@ -3,12 +3,9 @@
 #include "src/cpu/generation.h"
 
 #include <atomic>
-#include <cstddef>
 #include <cstdio>
-#include <cstring>
 #include <dlfcn.h>
 #include <initializer_list>
-#include <link.h>
 
 namespace autoamp::cpu {
 
@@ -35,31 +32,7 @@ Function *findOpenBlas(void *library, const char *name)
 	return nullptr;
 }
 
-// Names of OpenMP libraries: libgomp.so.1, libgomp-a34b3233.so.1.0.0 (in wheels), libomp.so.5, libiomp5.so.
-struct Names {
-	static constexpr unsigned most = 4;
-	char text[most][512]; // of longer paths, and of more libraries, regions are not noticed
-	unsigned count = 0;
-	unsigned long long before, now = 0; // loaded libraries until the last call, and now
-};
-
-int addName(dl_phdr_info *info, size_t size, void *data)
-{
-	auto &names = *static_cast<Names *>(data);
-	if (size > offsetof(dl_phdr_info, dlpi_adds)) {
-		names.now = info->dlpi_adds;
-		if (names.now == names.before)
-			return 1;
-	}
-	const char *const slash = std::strrchr(info->dlpi_name, '/'), *const file = slash ? slash + 1 : info->dlpi_name;
-	for (const char *begin : {"libgomp", "libomp", "libiomp", "libnvomp"})
-		if (std::strncmp(file, begin, std::strlen(begin)) == 0 && names.count < Names::most &&
-		    std::strlen(info->dlpi_name) < sizeof names.text[0])
-			std::strcpy(names.text[names.count++], info->dlpi_name);
-	return 0;
-}
-
-constinit std::atomic<Query *> inParallel[Names::most] = {};
+constinit std::atomic<Query *const *> queries{nullptr};
 constinit std::atomic<uint32_t> regionIn{0}; // generation() of the first process with a region
 
 LibraryThreads read(void *library)
@@ -109,34 +82,15 @@ bool findOpenMp(void *library, OpenMp &found)
 	return true;
 }
 
-void noteOpenMpLibraries()
+void watchRegions(int (*const *inParallel)())
 {
-	static constinit std::atomic<unsigned long long> known{0};
-	Names names;
-	names.before = known.load(std::memory_order_relaxed);
-	dl_iterate_phdr(addName, &names);
-	for (unsigned i = 0; i < names.count; ++i) {
-		void *const library = dlopen(names.text[i], RTLD_LAZY | RTLD_NOLOAD);
-		if (!library)
-			continue;
-		Query *const found = find(library, "omp_in_parallel");
-		if (found && dlopen(names.text[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE))
-			dlclose(library);
-		dlclose(library);
-		for (std::atomic<Query *> &each : inParallel) {
-			Query *before = nullptr;
-			if (!found || each.compare_exchange_strong(before, found) || before == found)
-				break;
-		}
-	}
-	dlerror(); // clears the error, which must not reach the application
-	known.store(names.now, std::memory_order_relaxed);
+	queries.store(inParallel, std::memory_order_relaxed);
 }
 
 bool isInParallel()
 {
-	for (const std::atomic<Query *> &each : inParallel) {
-		Query *const query = each.load(std::memory_order_relaxed);
+	for (Query *const *each = queries.load(std::memory_order_relaxed); each; ++each) {
+		Query *const query = __atomic_load_n(each, __ATOMIC_ACQUIRE);
 		if (!query)
 			return false;
 		if (query())

@@ -29,9 +29,8 @@ struct OpenMp {
 // Finds them in a handle of dlopen and the libraries that it needs. False: one is missing, and `found` is unchanged.
 bool findOpenMp(void *library, OpenMp &found);
 
-// Finds the OpenMP libraries that the process has loaded since the last call. They stay loaded. It needs the loader, so
-// not each product can call it.
-void noteOpenMpLibraries();
+// Sets the functions omp_in_parallel of the OpenMP libraries of the process. The list ends with null, and may grow.
+void watchRegions(int (*const *inParallel)());
 // The calling thread runs in a parallel region of one of them: a few nanoseconds.
 bool isInParallel();
 

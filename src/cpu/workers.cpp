@@ -1,12 +1,12 @@
 #include "src/cpu/workers.h"
 
 #include "src/base/futex.h"
+#include "src/base/held_signals.h"
 #include "src/base/pages.h"
 #include "src/cpu/generation.h"
 
 #include <algorithm>
 #include <atomic>
-#include <csignal>
 #include <new>
 #include <pthread.h>
 #include <sched.h>
@@ -135,16 +135,12 @@ bool start(Worker &worker, const cpu_set_t &cpus)
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attributes, stackBytes);
 	pthread_attr_setaffinity_np(&attributes, sizeof cpus, &cpus);
-	// Signals of the program are for its own threads, except those for a fault: operands may be memory that the program
-	// provides in its handler.
-	sigset_t signals, before;
-	sigfillset(&signals);
-	for (int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS})
-		sigdelset(&signals, signal);
-	pthread_sigmask(SIG_SETMASK, &signals, &before);
 	pthread_t thread;
-	const bool isStarted = pthread_create(&thread, &attributes, serve, &worker) == 0;
-	pthread_sigmask(SIG_SETMASK, &before, nullptr);
+	bool isStarted;
+	{
+		const base::HeldSignals held; // in the new thread, too: signals of the program are for its own threads
+		isStarted = pthread_create(&thread, &attributes, serve, &worker) == 0;
+	}
 	pthread_attr_destroy(&attributes);
 	return isStarted;
 }

@@ -1,6 +1,7 @@
 #include "src/life/start.h"
 
 #include "src/base/caller_state.h"
+#include "src/base/held_signals.h"
 #include "src/cuda/driver.h"
 #include "src/life/fork.h"
 #include "src/life/fork_hold.h"
@@ -104,6 +105,7 @@ Process *start()
 Process *startProcess()
 {
 	const base::CallerState callerState;
+	const base::HeldSignals held;
 	for (;;) {
 		Stage now = stage.load(std::memory_order_acquire);
 		if (now == Stage::on)

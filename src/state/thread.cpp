@@ -1,6 +1,7 @@
 #include "src/state/thread.h"
 
 #include "src/base/caller_state.h"
+#include "src/base/held_signals.h"
 #include "src/state/thread_name.h"
 
 #include <atomic>
@@ -36,6 +37,7 @@ void makeKey()
 Thread *makeThread(Process &process)
 {
 	const base::CallerState callerState;
+	const base::HeldSignals held;
 	static pthread_once_t once = PTHREAD_ONCE_INIT; // makeKey calls nothing that could wait
 	pthread_once(&once, makeKey);
 	auto *thread = new (std::nothrow) Thread;

@@ -45,7 +45,7 @@ COMMON = {"dlsym", "dlvsym", "autoamp_front_thread", "autoamp_front_hold_forks",
 DEVICE = {f"autoamp_front_{name}" for name in ("originals", "original", "divert", "unseen", "second")}
 # Parts of libc from glibc 2.34 on, where empty libraries remain.
 MOVED = {"libdl.so.2", "libpthread.so.0"}
-CPU = {"autoamp_cpu_original", "autoamp_cpu_unseen", "autoamp_cpu_closes"}
+CPU = {"autoamp_cpu_original", "autoamp_cpu_unseen", "autoamp_cpu_closes", "autoamp_cpu_in_parallel"}
 
 
 def slots(file, macro):
@@ -82,7 +82,7 @@ class AnyFront:
         code = read("objdump", "-d", "--no-show-raw-insn", self.file)
         functions = re.findall(r"<(\w+)(?:@\S+)?>:\n\s*\w+:\s*(\w+)", code)
         data = {f"autoamp_front_{name}" for name in ("thread", "originals", "unseen", "second", "profiled")}
-        self.assertFalse(exports(self.file) - data - {"autoamp_cpu_unseen", "autoamp_cpu_closes"} - {name for name, _ in functions})
+        self.assertFalse(exports(self.file) - data - (CPU - {"autoamp_cpu_original"}) - {name for name, _ in functions})
         for name, first in functions:
             self.assertTrue(first == "endbr64" or name not in exports(self.file), name)
 

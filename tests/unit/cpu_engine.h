@@ -16,4 +16,11 @@ inline void use(Engine &on, const Engine &other) // both with the same oneDNN
 	on.unit = other.unit, on.unitInDnnl = other.unitInDnnl;
 }
 
+// As the front does if the program uses the OpenMP library of oneDNN.
+inline void watchRegionsOfDnnl()
+{
+	static int (*const inParallel[])() = {dnnl().openMp.inParallel, nullptr};
+	watchRegions(inParallel);
+}
+
 } // namespace autoamp::cpu

@@ -551,6 +551,7 @@ TEST_CASE("scratch memory is shared out within the budget and released when a th
 
 TEST_CASE("the program's number of OpenMP threads is restored")
 {
+	watchRegionsOfDnnl();
 	const OpenMp &openMp = dnnl().openMp;
 	const int before = openMp.maxThreads();
 	openMp.setThreads(3);

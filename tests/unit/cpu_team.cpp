@@ -252,6 +252,7 @@ TEST_CASE("a failure of oneDNN on one of our own threads is that of the product"
 
 TEST_CASE("a product inside a parallel region has one thread")
 {
+	watchRegionsOfDnnl();
 	const OpenMp &openMp = dnnl().openMp;
 	const int before = openMp.maxThreads();
 	openMp.setThreads(2);
@@ -470,7 +471,7 @@ TEST_CASE("a library with threads of its own has one in a parallel region of the
 	REQUIRE(library);
 	const LibraryThreads found = threadsOf(library);
 	CHECK(found.now().most == 7);
-	noteOpenMpLibraries(); // oneDNN has opened one, which is not visible to others
+	watchRegionsOfDnnl();
 	static std::atomic<unsigned> inside, wrong;
 	dnnl().openMp.parallel(
 	    [](void *each) {

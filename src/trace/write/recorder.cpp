@@ -2,6 +2,7 @@
 
 #include "src/base/caller_state.h"
 #include "src/base/clock.h"
+#include "src/base/held_signals.h"
 #include "src/base/log.h"
 #include "src/base/run_board.h"
 #include "src/trace/naming.h"
@@ -62,6 +63,7 @@ public:
 
 private:
 	base::CallerState callerState_; // released after the mutex
+	base::HeldSignals signals_;
 	Recorder &recorder_;
 };
 

@@ -167,6 +167,16 @@ class Binding(unittest.TestCase):
                             self.assertEqual(made.out, plain.out.replace("e", "r").replace("n", "r") if lowers else plain.out)
                             self.assertEqual((made.status, made.errors), (0, "" if earlier or variables is OFF else says))
 
+    def test_openmp_library_that_is_loaded_later(self):
+        """A call from a new place finds it, unless another thread is inside dlopen."""
+        commands = ["open", "a", plugin("plugin_threads"), "run", "a", "open", "late", PROGRAMS / "libomp_late.so", "run", "a", "run", "late",
+                    "open", "joins", plugin("plugin_joins"), "run", "late", "copy", plugin("plugin_threads"), ROOM / "libthreads.so",
+                    "open", "b", ROOM / "libthreads.so", "run", "b", "run", "late"]
+        made = run("host", *commands, path=PROGRAMS, **CAST)
+        self.assertEqual((made.status, made.errors), (0, ""))
+        if not OBSTACLE:
+            self.assertEqual(made.out, "a r\na r\nlate n\nlate n\nb r\nlate y\n")
+
     def test_calls_inside_a_call(self):
         """A library with the C interface calls the Fortran interface of another one: the outer call decides."""
         rules = ROOM / "inside.toml"

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <pthread.h>
 #include <string>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -72,6 +73,36 @@ void forks()
 	say("after", childProduct());
 	say("descendants", childProduct(3));
 	say("parent", product());
+}
+
+volatile sig_atomic_t forksLeft = 2000, failures = 0;
+
+void awaitTick()
+{
+	const itimerval soon = {{0, 0}, {0, 50 + forksLeft % 97}};
+	setitimer(ITIMER_REAL, &soon, nullptr);
+}
+
+// The sizes are new each time. The children end at once.
+void forkInHandler()
+{
+	std::signal(SIGALRM, [](int) {
+		const pid_t child = fork();
+		if (child == 0)
+			_exit(0);
+		int status = 0;
+		failures = failures + (waitpid(child, &status, 0) != child || status != 0);
+		forksLeft = forksLeft - 1;
+		if (forksLeft != 0)
+			awaitTick();
+	});
+	awaitTick();
+	static float C[1 << 20];
+	const Int n = 1;
+	const float one = 1, zero = 0;
+	for (Int ldc = 1; forksLeft != 0; ldc++)
+		sgemm_("N", "N", &n, &n, &n, &one, &one, &n, &one, &n, &zero, C, &ldc, 1, 1);
+	say("forked", failures != 0 || C[0] != 1 ? 'w' : product());
 }
 
 std::atomic<bool> stops;
@@ -281,6 +312,7 @@ int main(int argc, char **argv)
 {
 	constexpr std::pair<const char *, void (*)()> all[] = {{"forks", forks},
 	                                                       {"fork_busy", forkBusy},
+	                                                       {"fork_in_handler", forkInHandler},
 	                                                       {"crowd", crowd},
 	                                                       {"cancellation", cancellation},
 	                                                       {"stacks", stacks},

@@ -42,6 +42,10 @@ class Faults(unittest.TestCase):
         report = self.fine("faults", "fork_busy", result="re")
         self.assertLessEqual(self.reasons(report), {("lowered", "white_list"), ("fallback", "forked_inside")})
 
+    def test_forks_in_signal_handlers(self):
+        for trace in ("off", "ops"):
+            self.fine("faults", "fork_in_handler", result="re", libraries=("stub",), AUTOAMP_TRACE=trace)
+
     @lowers
     def test_threads(self):
         report = self.fine("faults", "crowd")

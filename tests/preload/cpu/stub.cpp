@@ -129,6 +129,18 @@ extern "C" __attribute__((visibility("default"))) const char *openblas_get_confi
 }
 #endif
 
+#ifdef THREADS // as OpenBLAS with its own threads
+extern "C" __attribute__((visibility("default"))) int openblas_get_num_threads()
+{
+	return 2;
+}
+
+extern "C" __attribute__((visibility("default"))) int openblas_get_parallel()
+{
+	return 1;
+}
+#endif
+
 extern "C" {
 
 void c_sgemm(Order order, Trans transa, Trans transb, Int m, Int n, Int k, float alpha, const float *A, Int lda,
