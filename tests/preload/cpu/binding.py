@@ -177,6 +177,10 @@ class Binding(unittest.TestCase):
         if not OBSTACLE:
             self.assertEqual(made.out, "a r\na r\nlate n\nlate n\nb r\nlate y\n")
 
+    def test_destructor_whose_openmp_library_is_unloaded(self):
+        """It multiplies, inside dlclose, from a place where nothing has."""
+        self.same("host", "open", "a", plugin("plugin"), "run", "a", "open", "b", plugin("plugin_late_openmp"), "close", "b", "run", "a")
+
     def test_calls_inside_a_call(self):
         """A library with the C interface calls the Fortran interface of another one: the outer call decides."""
         rules = ROOM / "inside.toml"
