@@ -57,7 +57,7 @@ inline constexpr pthread_mutex_t noLock = {};
 // glibc 2.35 and two before. If it is not found (another libc), returns noLock.
 const pthread_mutex_t &loaderLock();
 
-// Called in a child before any other function of it.
+// Called in a child by the front's fork handler. Handlers that libraries of the program registered run before it.
 void adaptLoaderToFork();
 
 // The thread that holds this lock: it is inside dlopen or dlclose, for example in a constructor.

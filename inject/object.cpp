@@ -41,8 +41,7 @@ const Symbol *findByNumber(const Object &object, const char *name)
 
 } // namespace
 
-// The only way to find dlsym itself, because the front defines dlsym and dlvsym, and the only way
-// without the loader.
+// The only way to find dlsym itself, because the front defines dlsym and dlvsym, and the only way without the loader.
 const Symbol *Object::find(const char *symbol) const
 {
 	const auto *symbols = table<Symbol>(DT_SYMTAB);
