@@ -1,12 +1,12 @@
 """small.py FRONT SMALL FOLDER [ROUNDS [fortran]]: small products that run unchanged, with the BLAS of FOLDER, with the trace off.
-Each round runs the program `small` without and with autoamp. Prints the times in ns and the ratio, with its quartiles."""
+Each round runs the program `small` without and with autoamp: many short runs, because other programs disturb them. Prints the times in ns and the ratio, with its quartiles."""
 import os
 import statistics
 import subprocess
 import sys
 
 FRONT, SMALL, FOLDER = map(os.path.abspath, sys.argv[1:4])
-ROUNDS, WAY = int(sys.argv[4]) if len(sys.argv) > 4 else 21, sys.argv[5:]
+ROUNDS, WAY = int(sys.argv[4]) if len(sys.argv) > 4 else 201, sys.argv[5:]
 ENVIRONMENT = {"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": FOLDER, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
