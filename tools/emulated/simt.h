@@ -147,13 +147,15 @@ private:
 	bool releaseWarp(unsigned first, unsigned last)
 	{
 		bool isReleased = false;
+		uint32_t arrived = 0; // lanes whose whole mask has arrived
 		for (unsigned i = first; i < last; ++i) {
 			Lane &lane = lanes_[i];
 			if (lane.state != State::warp)
 				continue;
-			for (unsigned j = 0; j < warpLanes; ++j)
+			for (unsigned j = 0; j < warpLanes && !(arrived >> (i - first) & 1); ++j)
 				if (lane.mask >> j & 1 && (first + j >= last || lanes_[first + j].mask != lane.mask))
 					fail("a lane of the mask did not come to the warp's exchange");
+			arrived |= lane.mask;
 			if (!(lane.mask >> lane.source & 1))
 				fail("a lane asks for the value of one outside the mask");
 			lane.result = lanes_[first + lane.source].value;
