@@ -168,10 +168,10 @@ void bypassOwnCalls(unsigned slot, const void *caller, void *function)
 	} calls = {slot, caller, function};
 	const auto bypass = [](dl_phdr_info *info, size_t, void *data) {
 		const auto &[slot, caller, function] = *static_cast<Calls *>(data);
-		Object file = {caller};
+		Object file = {caller}, target = {function};
 		if (!isOwner(info, 0, &file))
 			return 0;
-		if (isBlasFile(baseName(file.path)))
+		if (isBlasFile(baseName(file.path)) && isOwner(info, 0, &target))
 			forEachReference(
 			    file, [&, slot = slot, function = function](const char *, const Symbol &, unsigned type, void **place) {
 				    if (type == R_X86_64_JUMP_SLOT && load(*place) == entryOf(slot))

@@ -10,8 +10,8 @@ namespace autoamp::front {
 void separatePlugins();
 
 // The C interface of BLIS calls its Fortran interface. Calls from a BLAS are not calls of the application: if `caller`,
-// which called this slot, is in a file of a BLAS, the calls of that file go directly to `function`. Nothing changes
-// while another thread redirects references.
+// which called this slot, and `function` are in one file of a BLAS, the calls of that file go directly to `function`.
+// Nothing changes while another thread redirects references.
 void bypassOwnCalls(unsigned slot, const void *caller, void *function);
 
 } // namespace autoamp::front
