@@ -81,8 +81,6 @@ extern "C" void *autoamp_cpu_original(unsigned slot, const void *caller, bool *w
 	const Original original = resolveOriginal(slot, caller, resolving.hasLoader);
 	if (resolving.hasLoader && !isOff())
 		noteOpenMpLibraries();
-	if (resolving.hasLoader)
-		bypassOwnCalls(slot, caller, original.function);
 	*wide = original.isWide;
 	const bool lasts = original.function && resolving.hasLoader && watch(caller);
 	if ((lasts || original.staysLoaded) && remember(slot, caller, original, lasts, before) && lasts)

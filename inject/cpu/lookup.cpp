@@ -7,10 +7,23 @@
 #include "inject/object.h"
 #include "inject/search.h"
 #include "inject/start.h"
+#include "inject/vendors.h"
 
 using namespace autoamp::front;
 
 bool autoamp_front_passes;
+
+namespace {
+
+bool isBlasFile(const char *file)
+{
+	for (const char *prefix : blasFiles)
+		if (begins(file, prefix))
+			return true;
+	return false;
+}
+
+} // namespace
 
 extern "C" HIDDEN Answer autoamp_front_lookup(void *handle, const char *name, const char *version, const void *caller)
 {

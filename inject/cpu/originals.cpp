@@ -6,7 +6,6 @@
 #include "inject/object.h"
 #include "inject/open_core.h"
 #include "inject/search.h"
-#include "inject/vendors.h"
 
 namespace autoamp::front {
 
@@ -117,14 +116,6 @@ bool isRoutine(unsigned row, const Object &owner)
 {
 	return !isCommon(routineNames[row]) ||
 	       ((owner.find("sgemm_") || owner.find("cblas_sgemm")) && !owner.find("acmlversion"));
-}
-
-bool isBlasFile(const char *file)
-{
-	for (const char *prefix : blasFiles)
-		if (begins(file, prefix))
-			return true;
-	return false;
 }
 
 void pin(void *function)

@@ -23,9 +23,6 @@ unsigned rowOf(const char *name);
 // Whether the function with the name of this row in `owner` is that of a BLAS, not one of an application.
 bool isRoutine(unsigned row, const Object &owner);
 
-// Whether the file is that of a BLAS. Its own calls are not application calls.
-bool isBlasFile(const char *file);
-
 // Keeps the library of a function loaded. A slot and the core outlive the client that closes it.
 void pin(void *function);
 

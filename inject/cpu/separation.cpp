@@ -51,23 +51,6 @@ int countDefinitions(dl_phdr_info *info, size_t, void *data)
 	return 0;
 }
 
-// One thread redirects references: two would change the protection of a page for each other. To wait for it could hang
-// inside dlopen.
-class Turn
-{
-public:
-	~Turn()
-	{
-		if (isMine)
-			__atomic_store_n(&isTaken, false, __ATOMIC_RELEASE);
-	}
-	const Resolving resolving; // a child must not inherit isTaken
-	const bool isMine = haveLoader() && !__atomic_exchange_n(&isTaken, true, __ATOMIC_ACQUIRE);
-
-private:
-	inline static bool isTaken;
-};
-
 // The references of one object that the loader has bound to the front, or has not bound yet.
 struct Plugin {
 	const Census &census;
@@ -140,12 +123,13 @@ void separate(const Plugin &plugin)
 void separatePlugins()
 {
 	static Census census;
-	const Turn turn;
-	if (!turn.isMine)
+	static bool isBusy;        // another thread separates them: waiting for it could hang inside dlopen
+	const Resolving resolving; // a child must not inherit isBusy
+	if (!haveLoader() || __atomic_exchange_n(&isBusy, true, __ATOMIC_ACQUIRE))
 		return;
 	const unsigned before = census.objects;
 	Walk walk = {census};
-	if (turn.resolving.hasLoader)
+	if (resolving.hasLoader)
 		loader.iterate(countDefinitions, &walk);
 	if (walk.isChanged)
 		census.objects = walk.objects;
@@ -157,30 +141,7 @@ void separatePlugins()
 		     loader.iterate(collectReferences, &plugin);
 		     plugin.skipped = plugin.objects, plugin.objects = plugin.count = 0)
 			separate(plugin);
-}
-
-void bypassOwnCalls(unsigned slot, const void *caller, void *function)
-{
-	struct Calls {
-		unsigned slot;
-		const void *caller;
-		void *function;
-	} calls = {slot, caller, function};
-	const auto bypass = [](dl_phdr_info *info, size_t, void *data) {
-		const auto &[slot, caller, function] = *static_cast<Calls *>(data);
-		Object file = {caller}, target = {function};
-		if (!isOwner(info, 0, &file))
-			return 0;
-		if (isBlasFile(baseName(file.path)) && isOwner(info, 0, &target))
-			forEachReference(
-			    file, [&, slot = slot, function = function](const char *, const Symbol &, unsigned type, void **place) {
-				    if (type == R_X86_64_JUMP_SLOT && load(*place) == entryOf(slot))
-					    redirect(place, function, isReadOnly(*info, place));
-			    });
-		return 1;
-	};
-	if (const Turn turn; turn.isMine)
-		loader.iterate(bypass, &calls);
+	__atomic_store_n(&isBusy, false, __ATOMIC_RELEASE);
 }
 
 } // namespace autoamp::front

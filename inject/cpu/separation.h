@@ -1,4 +1,4 @@
-// References that are redirected while the program runs. Any thread.
+// Plug-ins that have a routine from different libraries. Any thread.
 #pragma once
 
 namespace autoamp::front {
@@ -8,10 +8,5 @@ namespace autoamp::front {
 // references of plug-ins to it therefore get slots of their own libraries. To be called before code of objects that may
 // be new: at lookups in a handle, which plug-ins are called by, and at the first call from a place.
 void separatePlugins();
-
-// The C interface of BLIS calls its Fortran interface. Calls from a BLAS are not calls of the application: if `caller`,
-// which called this slot, and `function` are in one file of a BLAS, the calls of that file go directly to `function`.
-// Nothing changes while another thread redirects references.
-void bypassOwnCalls(unsigned slot, const void *caller, void *function);
 
 } // namespace autoamp::front

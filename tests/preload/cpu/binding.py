@@ -193,15 +193,6 @@ class Binding(unittest.TestCase):
             if trace != "off":
                 self.assertEqual({row["caller"]: row["calls"] for row in made.report["ops"] if row["entry"] == "cblas_sgemm"}, {"libcpu_plugin_wraps.so": 10})
 
-    def test_library_that_calls_itself(self):
-        """As BLIS. autoamp is in each product once: after the first inner call, the others lead to the function."""
-        direct, through = "6 directly\n", "6 through autoamp\n"
-        self.assertEqual(run("nested", front=None, path=PROGRAMS).out, direct * 4)
-        for variables in ({"AUTOAMP_TRACE": "off"}, OBSERVED):
-            made = run("nested", path=PROGRAMS, **variables)
-            self.assertEqual((made.status, made.errors, made.out), (0, "", through + direct * 3), variables)
-        self.assertEqual([(row["entry"], row["calls"]) for row in made.report["ops"]], [("cblas_sgemm", 4)])
-
     def test_signal_handlers_that_use_another_library(self):
         """At each instruction of a call: the handler may replace what the call has found."""
         for variables in ({"AUTOAMP_TRACE": "off"}, {**OBSERVED, "AUTOAMP_TRACE": "off"}, OBSERVED):
