@@ -5,6 +5,7 @@
 #include "inject/fork.h"
 #include "inject/open_core.h"
 #include "inject/references.h"
+#include "src/base/futex.h"
 
 namespace autoamp::front {
 
@@ -22,15 +23,17 @@ struct Census {
 struct Walk {
 	Census &census;
 	unsigned objects = 0;
-	bool isChanged = false, hasNewAmbiguous = false;
+	bool isChanged = false, hasNewAmbiguous = false, isHeld = false;
 };
 
 int countDefinitions(dl_phdr_info *info, size_t, void *data)
 {
-	auto &[census, objects, isChanged, hasNewAmbiguous] = *static_cast<Walk *>(data);
+	auto &[census, objects, isChanged, hasNewAmbiguous, isHeld] = *static_cast<Walk *>(data);
 	if (objects == 0) {
-		if ((census.added == info->dlpi_adds && census.removed == info->dlpi_subs) ||
-		    holderOfLoader() == Loading::other) // objects may be partly bound
+		if (census.added == info->dlpi_adds && census.removed == info->dlpi_subs)
+			return 1;
+		isHeld = holderOfLoader() == Loading::other; // objects may be partly bound
+		if (isHeld)
 			return 1;
 		if (census.removed != info->dlpi_subs) // all objects have other numbers
 			census = {};
@@ -50,6 +53,46 @@ int countDefinitions(dl_phdr_info *info, size_t, void *data)
 	}
 	return 0;
 }
+
+// One thread separates plug-ins at a time. The others wait: their plug-in may be the one. A thread that is inside
+// dlopen does not wait, because the other one may need the loader. No thread waits for more than a second, and then
+// none waits until the turn is over: it may be that of a thread that a child does not have.
+class Turn
+{
+public:
+	Turn()
+	{
+		if (!isMine)
+			wait();
+	}
+	~Turn()
+	{
+		if (!isMine)
+			return;
+		store(isStuck, false);
+		if (__atomic_exchange_n(&state, isFree, __ATOMIC_RELEASE) == waited)
+			base::futexWakeAll(&state);
+	}
+	Turn(const Turn &) = delete;
+	Turn &operator=(const Turn &) = delete;
+	bool isMine = __sync_bool_compare_and_swap(&state, isFree, taken);
+
+private:
+	void wait()
+	{
+		const base::Deadline deadline(1);
+		while (!isMine && holderOfLoader() != Loading::self && !load(isStuck)) {
+			base::futexWait(&state, waited, deadline.at());
+			isMine = __atomic_exchange_n(&state, waited, __ATOMIC_ACQUIRE) == isFree;
+			if (!isMine && deadline.isOver())
+				store(isStuck, true);
+		}
+	}
+
+	enum State : int { isFree, taken, waited };
+	inline static int state = isFree;
+	inline static bool isStuck;
+};
 
 // The references of one object that the loader has bound to the front, or has not bound yet.
 struct Plugin {
@@ -104,33 +147,31 @@ void separate(const Plugin &plugin)
 		void *const found = definitionFor(row, file, isShared);
 		if (!found || isShared || isFront(found))
 			continue;
-		// Without a slot: a function of the plug-in with this name, or autoamp is off.
+		// Without a slot: a function of the plug-in with this name, too many libraries, or autoamp is off.
 		const Object owner = ownerOf(found);
-		const bool isDirect = isOff() || !isRoutine(row, owner);
-		if (isDirect && owner.dynamic != plugin.dynamic)
+		const unsigned slot = isOff() || !isRoutine(row, owner) ? slotCount : slotFor(row, found);
+		if (slot == slotCount && owner.dynamic != plugin.dynamic)
 			pin(found);
-		const unsigned slot = isDirect ? slotCount : slotFor(row, found);
-		if (isDirect || slot < slotCount)
-			redirect(place, isDirect ? found : entryOf(slot), wasReadOnly);
+		redirect(place, slot == slotCount ? found : entryOf(slot), wasReadOnly);
 	}
 	if (handle)
 		loader.close(handle);
 	loader.error();
 }
 
-} // namespace
-
-void separatePlugins()
+// Returns false if another thread is inside dlopen or dlsym.
+bool separateNew()
 {
 	static Census census;
-	static bool isBusy;        // another thread separates them: waiting for it could hang inside dlopen
-	const Resolving resolving; // a child must not inherit isBusy
-	if (!haveLoader() || __atomic_exchange_n(&isBusy, true, __ATOMIC_ACQUIRE))
-		return;
+	const Resolving resolving; // a child must not inherit the turn
+	if (!resolving.hasLoader || !haveLoader())
+		return true;
+	const Turn turn;
+	if (!turn.isMine)
+		return true;
 	const unsigned before = census.objects;
 	Walk walk = {census};
-	if (resolving.hasLoader)
-		loader.iterate(countDefinitions, &walk);
+	loader.iterate(countDefinitions, &walk);
 	if (walk.isChanged)
 		census.objects = walk.objects;
 	bool hasAmbiguous = false;
@@ -141,7 +182,16 @@ void separatePlugins()
 		     loader.iterate(collectReferences, &plugin);
 		     plugin.skipped = plugin.objects, plugin.objects = plugin.count = 0)
 			separate(plugin);
-	__atomic_store_n(&isBusy, false, __ATOMIC_RELEASE);
+	return !walk.isHeld;
+}
+
+} // namespace
+
+void separatePlugins()
+{
+	int attempts = 100; // Resolving waits for the loader
+	while (!separateNew() && attempts > 0)
+		attempts--;
 }
 
 } // namespace autoamp::front

@@ -10,6 +10,9 @@
 //   meanwhile NAME FILE       a thread runs NAME; while this starts autoamp, opens FILE, whose constructor multiplies
 //   forks NAME FILE           40 forks: the children run NAME, while a thread opens and closes FILE
 //   churn NAME FILE           60 times: opens, runs and closes a plug-in, while threads run NAME
+//   turns FILE FILE           1000 times: opens each, makes the products of `tail` and closes it, while a thread looks
+//   up
+//                             names; prints the different results of each
 //   sym default|next|NAME SYMBOL   a lookup: the file that has the result, or the error
 #include "check.h"
 
@@ -90,6 +93,27 @@ void churn(void *other, const char *file)
 	for (std::thread &thread : threads)
 		thread.join();
 	std::printf("%s %c\n", results.c_str(), expected);
+}
+
+void turns(const char *const files[2])
+{
+	std::atomic<bool> stops{false};
+	std::thread thread([&] {
+		void *const libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+		while (!stops)
+			dlsym(libc, "nothing");
+	});
+	std::string results[2];
+	for (int i = 0; i < 2000; i++) {
+		void *const handle = dlopen(files[i % 2], RTLD_LAZY | RTLD_LOCAL);
+		const char result = checkLp64(dlsym(handle, "multiply"), dlsym(handle, "multiply_"));
+		if (results[i % 2].find(result) == std::string::npos)
+			results[i % 2] += result;
+		unload(handle);
+	}
+	stops = true;
+	thread.join();
+	std::printf("%s %s\n", results[0].c_str(), results[1].c_str());
 }
 
 void meanwhile(void *other, const char *file)
@@ -174,6 +198,8 @@ int main(int, char **argv)
 			forks(handles.at(name), *++argv);
 		} else if (command == "churn") {
 			churn(handles.at(name), *++argv);
+		} else if (command == "turns") {
+			turns(argv++);
 		} else if (command == "sym") {
 			look(name, *++argv);
 		} else {
