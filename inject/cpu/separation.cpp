@@ -1,6 +1,7 @@
 #include "inject/cpu/separation.h"
 
 #include "inject/atomics.h"
+#include "inject/cpu/openmp.h"
 #include "inject/cpu/originals.h"
 #include "inject/fork.h"
 #include "inject/open_core.h"
@@ -172,8 +173,11 @@ bool separateNew()
 	const unsigned before = census.objects;
 	Walk walk = {census};
 	loader.iterate(countDefinitions, &walk);
-	if (walk.isChanged)
+	if (walk.isChanged) {
 		census.objects = walk.objects;
+		if (!isOff())
+			noteOpenMpLibraries();
+	}
 	bool hasAmbiguous = false;
 	for (const bool isAmbiguous : census.isAmbiguous)
 		hasAmbiguous |= isAmbiguous;

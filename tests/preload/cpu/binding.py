@@ -181,14 +181,15 @@ class Binding(unittest.TestCase):
                             self.assertEqual((made.status, made.errors), (0, "" if earlier or variables is OFF else says))
 
     def test_openmp_library_that_is_loaded_later(self):
-        """A call from a new place finds it, unless another thread is inside dlopen."""
-        commands = ["open", "a", plugin("plugin_threads"), "run", "a", "open", "late", PROGRAMS / "libomp_late.so", "run", "a", "run", "late",
-                    "open", "joins", plugin("plugin_joins"), "run", "late", "copy", plugin("plugin_threads"), ROOM / "libthreads.so",
-                    "open", "b", ROOM / "libthreads.so", "run", "b", "run", "late"]
-        made = run("host", *commands, path=PROGRAMS, **CAST)
-        self.assertEqual((made.status, made.errors), (0, ""))
-        if not OBSTACLE:
-            self.assertEqual(made.out, "a r\na r\nlate n\nlate n\nb r\nlate y\n")
+        """A lookup in a handle finds it, unless a constructor looked first. Then a call from a new place does."""
+        before, late = ["open", "a", plugin("plugin_threads"), "run", "a"], PROGRAMS / "libomp_late.so"
+        for commands, results in ((["open", "late", late, "run", "a", "run", "late"], "a r\nlate y\n"),
+                                  (["open", "early", plugin("plugin_early_openmp"), "open", "late", late, "run", "a", "run", "late", "again", "a",
+                                    "run", "a", "run", "late"], "a r\nlate n\na 6\na r\nlate y\n")):
+            made = run("host", *before, *commands, path=PROGRAMS, **CAST)
+            self.assertEqual((made.status, made.errors), (0, ""))
+            if not OBSTACLE:
+                self.assertEqual(made.out, "a r\n" + results)
 
     def test_destructor_whose_openmp_library_is_unloaded(self):
         """It multiplies, inside dlclose, from a place where nothing has."""
