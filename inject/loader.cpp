@@ -182,6 +182,13 @@ Loading holderOfLoader()
 	return load(lock.__owner) == static_cast<int>(syscall(SYS_gettid)) ? Loading::self : Loading::other;
 }
 
+// exit() releases the lock before it calls destructors.
+bool isInsideClose()
+{
+	const Loading holder = holderOfLoader();
+	return &loaderLock() == &noLock || holder == Loading::self || holder == Loading::broken;
+}
+
 bool awaitLoader()
 {
 	// Polls and sleeps: libc wakes only threads that have marked its lock. A thread that marks the lock without taking

@@ -114,7 +114,7 @@ extern "C" void __cxa_finalize(void *handle) noexcept
 {
 	if (void *const next = nextFinalizer())
 		reinterpret_cast<decltype(&__cxa_finalize)>(next)(handle);
-	if (!load(isAnyWatched))
+	if (!load(isAnyWatched) || !isInsideClose())
 		return;
 	for (auto &object : watched) {
 		Words words;

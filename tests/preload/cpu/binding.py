@@ -352,6 +352,12 @@ print(sum(results[0]) > 0)
             self.assertEqual(made.out == plain.out, bool(OBSTACLE or mode == 0o4755))
             self.assertEqual(os.listdir(room / "out"), traces)
 
+    def test_program_that_forbids_mprotect(self):
+        """The references of a program that is linked with -z now are in pages that only mprotect makes writable."""
+        for variables in (OBSERVED, {**OBSERVED, "AUTOAMP_TRACE": "off"}, OFF):
+            made = run("sandboxed", path=PROGRAMS, **variables)
+            self.assertEqual((made.status, made.errors, made.out), (0, "", "6\n6\n"), variables)
+
     def test_another_preloaded_library(self):
         """It sees the calls if it comes first; otherwise those that run unchanged."""
         other = plugin("interposer")
