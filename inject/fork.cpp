@@ -45,11 +45,13 @@ void stopResolving()
 void inChild()
 {
 	adaptLoaderToFork();
-	forks = 0, resolvers = autoamp_front_thread.resolving, opener = -1;
+	forks = 0, resolvers = autoamp_front_thread.resolving, opener = -1, turn = 0;
 	autoamp_front_profiled %= 2; // an open profiler range continues
 }
 
 } // namespace
+
+int turn;
 
 void registerForkHandlers()
 {

@@ -10,6 +10,9 @@ namespace autoamp::front {
 
 void registerForkHandlers();
 
+// A futex: not 0 while a thread changes references (cpu/separation.cpp). A child does not have that thread.
+extern int turn;
+
 // Work that takes a lock of libc or the loader.
 struct Resolving {
 	Resolving() { autoamp_front_hold_forks(); }

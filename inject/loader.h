@@ -63,7 +63,7 @@ void adaptLoaderToFork();
 // The thread that holds this lock: it is inside dlopen or dlclose, for example in a constructor.
 Loading holderOfLoader();
 
-// False while the process exits: objects are finalized, but stay loaded.
+// False in destructors that exit() calls.
 bool isInsideClose();
 
 // Thread that is opening the core; -1: none. Other threads may wait without limit for the loader lock that it holds.

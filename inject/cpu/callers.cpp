@@ -1,7 +1,6 @@
 // The original functions by caller. Any thread.
 #include "inject/atomics.h"
 #include "inject/cpu/closes.h"
-#include "inject/cpu/openmp.h"
 #include "inject/cpu/originals.h"
 #include "inject/cpu/separation.h"
 #include "inject/fork.h"
@@ -79,8 +78,6 @@ extern "C" void *autoamp_cpu_original(unsigned slot, const void *caller, bool *w
 	if (isKnown && !resolving.hasLoader)
 		return reinterpret_cast<void *>(words[functionWord]);
 	const Original original = resolveOriginal(slot, caller, resolving.hasLoader);
-	if (resolving.hasLoader && !isOff())
-		noteOpenMpLibraries();
 	*wide = original.isWide;
 	const bool lasts = original.function && resolving.hasLoader && watch(caller);
 	if ((lasts || original.staysLoaded) && remember(slot, caller, original, lasts, before) && lasts)

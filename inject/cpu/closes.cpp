@@ -28,7 +28,7 @@ enum { begin, end, reference, otherReference, wordCount };
 constexpr uintptr_t readOnlyBit = 1;   // in a reference
 constexpr unsigned watchedCount = 256; // further objects are not watched
 Record<wordCount> watched[watchedCount];
-bool isAnyWatched;
+bool isAnyWatched, isExiting;
 
 using Words = uintptr_t[wordCount];
 
@@ -98,7 +98,7 @@ bool autoamp::front::watch(const void *address)
 			return true;
 	Search search = {address};
 	loader.iterate(describe, &search);
-	if (!search.leadsHere) // also false for a library that is not relocated yet
+	if (!search.leadsHere || load(isExiting)) // leadsHere is also false for a library that is not relocated yet
 		return !search.dynamic || (load(isStarted) && isFromStart(search.dynamic));
 	for (auto &object : watched)
 		if (object.read(words, version) && !words[begin] && object.write(search.object, version)) {
@@ -109,13 +109,16 @@ bool autoamp::front::watch(const void *address)
 }
 
 // The handle is an address in the object. Functions of the object that run later, such as destructors with a priority,
-// find it no longer watched.
+// find it no longer watched. At exit, no object is watched from then on, and the references stay: some sandboxes forbid
+// mprotect.
 extern "C" void __cxa_finalize(void *handle) noexcept
 {
 	if (void *const next = nextFinalizer())
 		reinterpret_cast<decltype(&__cxa_finalize)>(next)(handle);
-	if (!load(isAnyWatched) || !isInsideClose())
+	if (!load(isAnyWatched))
 		return;
+	if (!isInsideClose())
+		store(isExiting, true);
 	for (auto &object : watched) {
 		Words words;
 		unsigned version;
@@ -123,7 +126,7 @@ extern "C" void __cxa_finalize(void *handle) noexcept
 			continue;
 		for (const unsigned each : {reference, otherReference}) {
 			auto *const place = reinterpret_cast<void **>(words[each] & ~readOnlyBit);
-			if (place && isFront(load(*place)))
+			if (place && !load(isExiting) && isFront(load(*place)))
 				redirect(place, nextFinalizer(), words[each] & readOnlyBit);
 		}
 		object.write({}, version);

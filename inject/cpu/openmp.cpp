@@ -43,12 +43,12 @@ int isOpenMp(dl_phdr_info *info, size_t, void *data)
 
 } // namespace
 
-void noteOpenMpLibraries()
+bool noteOpenMpLibraries()
 {
 	static unsigned long long known;
 	// In a destructor inside dlclose, keeping a library that is being unloaded would end the process.
 	if (loader.isBroken || holderOfLoader() == Loading::self)
-		return;
+		return false;
 	Search search = {};
 	search.before = load(known);
 	loader.iterate(isOpenMp, &search);
@@ -64,6 +64,7 @@ void noteOpenMpLibraries()
 	if (search.count)
 		loader.error(); // clears the error of these lookups, which the application must not see
 	__atomic_store_n(&known, search.now, __ATOMIC_RELEASE);
+	return true;
 }
 
 } // namespace autoamp::front

@@ -56,43 +56,36 @@ int countDefinitions(dl_phdr_info *info, size_t, void *data)
 }
 
 // One thread separates plug-ins at a time. The others wait: their plug-in may be the one. A thread that is inside
-// dlopen does not wait, because the other one may need the loader. No thread waits for more than a second, and then
-// none waits until the turn is over: it may be that of a thread that a child does not have.
+// dlopen does not wait, because the other one may need the loader, nor does one that is inside other work of the front,
+// which may be its own turn. No thread waits for more than a second.
 class Turn
 {
 public:
 	Turn()
 	{
-		if (!isMine)
+		if (!isMine && autoamp_front_thread.resolving == 1)
 			wait();
 	}
 	~Turn()
 	{
-		if (!isMine)
-			return;
-		store(isStuck, false);
-		if (__atomic_exchange_n(&state, isFree, __ATOMIC_RELEASE) == waited)
-			base::futexWakeAll(&state);
+		if (isMine && __atomic_exchange_n(&turn, isFree, __ATOMIC_RELEASE) == waited)
+			base::futexWakeAll(&turn);
 	}
 	Turn(const Turn &) = delete;
 	Turn &operator=(const Turn &) = delete;
-	bool isMine = __sync_bool_compare_and_swap(&state, isFree, taken);
+	bool isMine = __sync_bool_compare_and_swap(&turn, isFree, taken);
 
 private:
 	void wait()
 	{
 		const base::Deadline deadline(1);
-		while (!isMine && holderOfLoader() != Loading::self && !load(isStuck)) {
-			base::futexWait(&state, waited, deadline.at());
-			isMine = __atomic_exchange_n(&state, waited, __ATOMIC_ACQUIRE) == isFree;
-			if (!isMine && deadline.isOver())
-				store(isStuck, true);
+		while (!isMine && holderOfLoader() != Loading::self && !deadline.isOver()) {
+			base::futexWait(&turn, waited, deadline.at());
+			isMine = __atomic_exchange_n(&turn, waited, __ATOMIC_ACQUIRE) == isFree;
 		}
 	}
 
 	enum State : int { isFree, taken, waited };
-	inline static int state = isFree;
-	inline static bool isStuck;
 };
 
 // The references of one object that the loader has bound to the front, or has not bound yet.
@@ -164,7 +157,8 @@ void separate(const Plugin &plugin)
 bool separateNew()
 {
 	static Census census;
-	const Resolving resolving; // a child must not inherit the turn
+	static bool isNoted; // the OpenMP libraries are known
+	const Resolving resolving;
 	if (!resolving.hasLoader || !haveLoader())
 		return true;
 	const Turn turn;
@@ -173,11 +167,10 @@ bool separateNew()
 	const unsigned before = census.objects;
 	Walk walk = {census};
 	loader.iterate(countDefinitions, &walk);
-	if (walk.isChanged) {
-		census.objects = walk.objects;
-		if (!isOff())
-			noteOpenMpLibraries();
-	}
+	if (walk.isChanged)
+		census.objects = walk.objects, isNoted = false;
+	if (!isNoted && load(decision) && !isOff())
+		isNoted = noteOpenMpLibraries();
 	bool hasAmbiguous = false;
 	for (const bool isAmbiguous : census.isAmbiguous)
 		hasAmbiguous |= isAmbiguous;
