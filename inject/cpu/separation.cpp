@@ -169,7 +169,7 @@ bool separateNew()
 	loader.iterate(countDefinitions, &walk);
 	if (walk.isChanged)
 		census.objects = walk.objects, isNoted = false;
-	if (!isNoted && load(decision) && !isOff())
+	if (!isNoted && !walk.isHeld && load(decision) && !isOff())
 		isNoted = noteOpenMpLibraries();
 	bool hasAmbiguous = false;
 	for (const bool isAmbiguous : census.isAmbiguous)
