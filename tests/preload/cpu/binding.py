@@ -190,11 +190,12 @@ class Binding(unittest.TestCase):
     def test_openmp_library_that_is_loaded_later(self):
         """A lookup in a handle finds it, also if a constructor looked first, inside dlopen."""
         before, late = ["open", "a", plugin("plugin_threads"), "run", "a"], PROGRAMS / "libomp_late.so"
-        for early in ([], ["open", "early", plugin("plugin_early_openmp")]):
-            made = run("host", *before, *early, "open", "late", late, "run", "a", "run", "late", path=PROGRAMS, **CAST)
+        early, joins = ["open", "early", plugin("plugin_early_openmp")], ["open", "joins", plugin("plugin_joins"), "run", "late"]
+        for first, then, results in (([], [], ""), (early, [], ""), ([], joins, "late n\n")):  # joins: another thread is inside dlopen
+            made = run("host", *before, *first, "open", "late", late, *then, "run", "a", "run", "late", path=PROGRAMS, **CAST)
             self.assertEqual((made.status, made.errors), (0, ""))
             if not OBSTACLE:
-                self.assertEqual(made.out, "a r\na r\nlate y\n")
+                self.assertEqual(made.out, f"a r\n{results}a r\nlate y\n")
 
     def test_destructor_whose_openmp_library_is_unloaded(self):
         """It multiplies, inside dlclose, from a place where nothing has."""

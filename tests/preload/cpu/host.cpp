@@ -10,9 +10,8 @@
 //   meanwhile NAME FILE       a thread runs NAME; while this starts autoamp, opens FILE, whose constructor multiplies
 //   forks NAME FILE           40 forks: the children run NAME, while a thread opens and closes FILE
 //   churn NAME FILE           60 times: opens, runs and closes a plug-in, while threads run NAME
-//   turns FILE FILE           1000 times: opens each, makes the products of `tail` and closes it, while a thread looks
-//   up
-//                             names; prints the different results of each
+//   turns FILE FILE           1000 times: opens each, makes the products of `tail` and closes it, while a thread
+//                             looks up names; prints the different results of each
 //   sym default|next|NAME SYMBOL   a lookup: the file that has the result, or the error
 #include "check.h"
 
